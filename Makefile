@@ -31,13 +31,14 @@ demo: $(VENV)/.runtime ## Crawl 220 pages from start to finish; URL=https://... 
 	@$(BIN)/crawlfleet demo $(if $(URL),--url "$(URL)") $(if $(JSON),--json)
 
 .PHONY: up
-up: $(VENV)/.runtime $(if $(SCRAPY),$(VENV)/.scrapy) ## Start the whole platform on this machine and print its addresses; SCRAPY=FOLDER for spiders of yours, POOLS="far:memory=512" for more kinds of worker
+up: $(VENV)/.runtime $(if $(SCRAPY),$(VENV)/.scrapy) ## Start the whole platform on this machine and print its addresses; SCRAPY=FOLDER for spiders of yours, EXTRA=FOLDER for code of yours, POOLS="far:memory=512" for more kinds of worker, SCRAPY_USERS=TENANT for a Redis user of its Scrapy processes
 	@$(BIN)/python -m infra.local up --state "$(STATE)" $(foreach package,$(SCRAPY),--scrapy "$(package)") \
-		$(foreach pool,$(POOLS),--pool "$(pool)")
+		$(foreach package,$(EXTRA),--extra "$(package)") $(foreach pool,$(POOLS),--pool "$(pool)") \
+		$(foreach tenant,$(SCRAPY_USERS),--scrapy-user "$(tenant)")
 
 .PHONY: down
 down: $(VENV)/.runtime ## Stop it; its data stays
-	@$(BIN)/python -m infra.local down --state "$(STATE)"
+	@$(BIN)/python -m infra.local down --state "$(STATE)" || [ $$? -eq 4 ] # 4: there is nothing to stop
 
 .PHONY: status
 status: $(VENV)/.runtime ## Show whether it runs, where, and whether every part of it answers
@@ -57,7 +58,7 @@ check: $(VENV)/.dev ## The quick loop, 1 minute: style, contracts, types, unit t
 	@$(MAKE) -j2 lint unit
 
 .PHONY: test
-test: $(VENV)/.dev ## Everything that must hold, 12 minutes: lint, all tests on real servers, some chaos; coverage where CI is set
+test: $(VENV)/.dev ## Everything that must hold, a quarter of an hour: lint, all tests on real servers, some chaos; coverage where CI is set
 	@$(MAKE) -j2 lint pytest
 
 .PHONY: proofs
@@ -94,6 +95,7 @@ COVERAGE := $(if $(filter-out 0 false no,$(CI)),yes)
 pytest: export PYTHONDONTWRITEBYTECODE =
 pytest: $(VENV)/.dev ## The tests alone; JOBS=2 for fewer processes, ARGS=... for pytest
 	@rm -f .coverage .coverage.*
+	@$(BIN)/pytest -q -p no:xdist --collect-only $(ARGS) >/dev/null || true # compiles, once for all
 	@$(BIN)/pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not long" $(SEEDED) \
 		$(if $(COVERAGE),--cov --cov-report=) $(ARGS)
 	@$(if $(COVERAGE),$(BIN)/coverage json -q -o - | $(BIN)/python tests/coverage_gate.py 95 \
@@ -112,21 +114,25 @@ synth: $(VENV)/.dev ## Synthesise the CDK app, without an account; STAGE=aws-lar
 bundle: $(VENV)/.dev ## Build what Lambda runs, for arm64 and x86_64, and print sizes and import times
 	@$(BIN)/python -m infra.bundle --architecture arm64 --architecture x86_64 $(ARGS)
 
-# The command of the CDK is no Python package; npx comes with the environment, as Node does.
-CDK := npx --yes aws-cdk@2.1148.1
+# The command of the CDK is no Python package: npm fetches it, and it is checked by its hash.
+CDK := $(BIN)/python -m infra.cdk_command
 # The stage of whoever names none; infra/stages.py has the same, and a test compares.
 DEPLOYED := $(or $(STAGE),aws-small)
+# Whom a stage notifies beside those in infra/stages.py: addresses, numbers, https://, commas between.
+ifdef NOTIFY
+export CRAWLFLEET_NOTIFY := $(NOTIFY)
+endif
 
 .PHONY: deploy
-deploy: $(VENV)/.dev ## Deploy a stage to the AWS account of your credentials; STAGE=aws-large, ARGS=... for cdk
+deploy: $(VENV)/.dev ## Deploy a stage to the AWS account of your credentials; STAGE=aws-large, NOTIFY=you@example.org, ARGS=... for cdk
 	@$(BIN)/python -m infra.account --stage "$(DEPLOYED)" $(ARGS)
-	cd infra && $(CDK) deploy --all -c stage="$(DEPLOYED)" \
-		--outputs-file "../cdk.out/outputs-$(DEPLOYED).json" $(ARGS)
+	$(CDK) deploy --all -c stage="$(DEPLOYED)" \
+		--outputs-file "cdk.out/outputs-$(DEPLOYED).json" $(ARGS)
 
 .PHONY: destroy
 destroy: $(VENV)/.dev ## Delete a deployed stage; one that is protected refuses, before anything is deleted
 	@$(BIN)/python -m infra.removal obstacles --stage "$(DEPLOYED)"
-	cd infra && $(CDK) destroy --all -c stage="$(DEPLOYED)" $(ARGS)
+	$(CDK) destroy --all -c stage="$(DEPLOYED)" $(ARGS)
 
 .PHONY: adopt
 adopt: $(VENV)/.dev ## Take what a deleted stage has kept into a new one, before it is deployed
@@ -134,8 +140,8 @@ adopt: $(VENV)/.dev ## Take what a deleted stage has kept into a new one, before
 	@CDK_OUTDIR=cdk.out CRAWLFLEET_STAGE="$(DEPLOYED)" $(BIN)/python -m infra.app
 	@$(BIN)/python -m infra.removal kept --stage "$(DEPLOYED)" \
 		--assembly cdk.out --into "cdk.out/kept-$(DEPLOYED).json"
-	cd infra && $(CDK) import "crawlfleet-$(DEPLOYED)-state" --app ../cdk.out \
-		--resource-mapping "../cdk.out/kept-$(DEPLOYED).json" $(ARGS)
+	$(CDK) import "crawlfleet-$(DEPLOYED)-state" --app cdk.out \
+		--resource-mapping "cdk.out/kept-$(DEPLOYED).json" $(ARGS)
 
 .PHONY: smoke
 smoke: $(VENV)/.dev ## Check a deployed stage from outside, changing nothing; URL=https://... BIZ=... to fetch that page, too
@@ -144,7 +150,7 @@ smoke: $(VENV)/.dev ## Check a deployed stage from outside, changing nothing; UR
 
 .PHONY: localstack
 localstack: $(VENV)/.dev ## Deploy to a LocalStack of your own, crawl 500 pages, scale, alarm, update under load, destroy
-	@CDK="$(CDK)" $(BIN)/python -m infra.localstack $(if $(PAGES),--pages "$(PAGES)") $(ARGS)
+	@$(BIN)/python -m infra.localstack $(if $(PAGES),--pages "$(PAGES)") $(ARGS)
 
 .PHONY: chaos
 chaos: $(VENV)/.dev ## Kill everything while it crawls; REQUESTS=100000 or SECONDS=600, SEED=1, HARMS=300, KINDS="kill mongo"

@@ -18,15 +18,21 @@ from benchmarks import (
     expansion,
     extraction,
     fetch_clients,
+    fleet_load,
+    forecast,
     imports,
     ingest,
     leasing,
     lookup,
+    many_bizs,
+    metering,
     placement,
     politeness,
     queue_memory,
+    quotas,
     recovery,
     scaling,
+    tracing,
     workers,
 )
 from benchmarks.bench import ENV_PEERS, Addresses, Bench, BenchError, Found, ask, peer
@@ -46,7 +52,12 @@ BENCHMARKS: Final[dict[str, Callable[[Bench], Found]]] = {
     "extraction": extraction.run,
     "fetch_clients": fetch_clients.run,
     "crawl": crawl.run,
+    "tracing": tracing.run,
+    "metering": metering.run,
+    "forecast": forecast.run,
     "workers": workers.run,
+    "many_bizs": many_bizs.run,
+    "fleet_load": fleet_load.run,
     "politeness": politeness.run,
     "ageing": ageing.run,
     "placement": placement.run,
@@ -55,6 +66,7 @@ BENCHMARKS: Final[dict[str, Callable[[Bench], Found]]] = {
     "recovery": recovery.run_recovery,
     "scaling": scaling.run,
     "assignment": assignment_rounds.run,
+    "quotas": quotas.run,
 }
 #: Where a run leaves what it found.
 OUT: Final = Path(__file__).resolve().parent / "out"
@@ -91,11 +103,12 @@ def main() -> int:
     except BenchError as error:
         console.print(f"benchmark failed: {error}", style="red", markup=False)
         return 3
-    show(Console(), found.figures)
+    show(Console(), found.figures, found.rounds)
     for said in found.notes:
         console.print(said, markup=False, soft_wrap=True)
     name = "quick.json" if arguments.quick else "latest.json"
-    path = keep(arguments.out, name, found.figures, found.details)
+    details = found.details | ({"rounds": found.rounds} if found.rounds else {})
+    path = keep(arguments.out, name, found.figures, details)
     console.print(f"kept in {path.parent.name}/{path.name}")
     if peers is not None:
         _draw(path, peers, console)
@@ -126,6 +139,7 @@ def _run(chosen: list[str], scale: Scale, peers: Path | None, out: Path, console
                 for key, value in found.figures.items():
                     console.print(f"{name}: {key} = {value:.6g}", markup=False, highlight=False)
             together.figures.update(found.figures)
+            together.rounds.update(found.rounds)
             together.details.update(found.details)
             together.notes += found.notes
     return together
@@ -144,12 +158,18 @@ def steps(name: str, scale: Scale, *, with_peers: bool) -> int:
         "extraction": len(extraction.SIZES),
         "fetch_clients": scale.client_rounds * len(fetch_clients.clients_of(with_peers=with_peers)),
         "crawl": scale.crawl_rounds * (2 + 2 * more),
+        "tracing": scale.crawl_rounds * len(tracing.SHARES),
+        "metering": scale.metering_rounds * len(metering.SIDES),
+        "forecast": len(forecast.SIZES),
         "workers": scale.crawl_rounds * 4,
+        "many_bizs": scale.crawl_rounds * 2,
+        "fleet_load": 6,
         "politeness": 2,
         "ageing": ageing.STEPS,
         "placement": scale.placement_rounds * 2,
-        "recovery": scale.halvings + 1,
+        "recovery": scale.halvings + 3 * scale.losses + 1,
         "scaling": scaling.STEPS,
+        "quotas": 3,
         "assignment": len(assignment_rounds.TRACES)
         * len(assignment_rounds.POLICIES)
         * scale.assignment_seeds,
@@ -175,7 +195,12 @@ def _draw(details: Path, peers: Path, console: Console) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "--only", nargs="+", choices=list(BENCHMARKS), metavar="NAME", help=", ".join(BENCHMARKS)
+        "--only",
+        nargs="+",
+        action="extend",  # several times is all of them, not the last
+        choices=list(BENCHMARKS),
+        metavar="NAME",
+        help=", ".join(BENCHMARKS),
     )
     parser.add_argument(
         "--quick", action="store_true", help="some two minutes, without peers: is all in order?"

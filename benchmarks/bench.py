@@ -67,10 +67,12 @@ class Bench:
 class Found:
     """The results of a benchmark: figures for ``latest.json``, details for ``details.json``.
 
-    ``notes`` are what has to be said beside a figure.
+    ``notes`` are what has to be said beside a figure. ``rounds`` are the values that a figure is
+    the median of, where they are told.
     """
 
     figures: dict[str, float] = field(default_factory=dict)
+    rounds: dict[str, list[float]] = field(default_factory=dict)
     details: dict[str, object] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 

@@ -67,7 +67,7 @@ def _one(bench: Bench, site: Site, side: str) -> dict[str, Any]:
     bench.addresses.clear()
     urls = site.urls(bench.scale.crawl_requests)
     if side == "ours":
-        done = _ours(bench, urls)
+        done = ours(bench, tree_of(), urls)
         database, collection = database_name("default", "docs"), f"{BIZ}.requests_000_records"
         links = "$fields.links"
     else:
@@ -105,10 +105,9 @@ def submit(bench: Bench, tree: Tree, urls: list[str]) -> None:
         router.close()
 
 
-def _ours(bench: Bench, urls: list[str]) -> dict[str, Any]:
-    tree = tree_of()
+def ours(bench: Bench, tree: Tree, urls: list[str], **further: str) -> dict[str, Any]:
+    """Have a worker in a process of its own do the pages, with ``further`` variables."""
     submit(bench, tree, urls)
     command = [sys.executable, "-m", "benchmarks.worker"]
-    return ask(
-        command, bench.variables(BENCH_TREE=msgspec.json.encode(tree).decode(), PWD=str(ROOT))
-    )
+    given = msgspec.json.encode(tree).decode()
+    return ask(command, bench.variables(BENCH_TREE=given, PWD=str(ROOT), **further))

@@ -13,6 +13,7 @@ IMPORT_MS: Final = {
     "consumer": 700,
     "scheduler": 450,
     "monitor": 450,
+    "trials": 400,
 }
 FUNCTIONS: Final = tuple(IMPORT_MS)
 
@@ -82,6 +83,25 @@ FIGURES: Final = (
         key="crawl_vs_floor",
         meaning="pages per CPU second, worker / aiohttp + lexbor",
         least=0.65,
+    ),
+    Figure(
+        key="tracing_cpu_default",
+        meaning="CPU a page of a worker, the default share traced / nothing traced",
+        most=1.02,
+    ),
+    Figure(
+        key="tracing_cpu_all",
+        meaning="the same where every page is traced",
+    ),
+    Figure(
+        key="metering_cost_ratio",
+        meaning="CPU a page of a worker, under four quotas / without any",
+        most=1.03,
+    ),
+    Figure(
+        key="forecast_error_median",
+        meaning="runs' cost, time and pages, missed by their forecasts: median of the worst kind",
+        most=0.2,
     ),
     Figure(key="consumer_rss_mb", meaning="memory of a worker at its peak, MB", most=150),
     Figure(
@@ -194,6 +214,31 @@ FIGURES: Final = (
     ),
     Figure(key="lookup_p99_ms", meaning="a request by its id, 99th percentile", below=10),
     Figure(
+        key="many_bizs_slowdown",
+        meaning="CPU a page, a thousand bizs of which ten are busy / one biz",
+        most=1.2,
+    ),
+    Figure(
+        key="fleet_redis_cores",
+        meaning="part of a core of Redis that the fleet's keys take of it, 1,000 workers, replayed",
+        most=0.5,
+    ),
+    Figure(
+        key="fleet_bytes_per_worker",
+        meaning="bytes a second that each of 1,000 workers is answered from the fleet's keys",
+        most=2_000,
+    ),
+    Figure(
+        key="fleet_calls_growth",
+        meaning="calls a second of a worker to the fleet's keys: one of 1,000 / one of ten",
+        most=1.2,
+    ),
+    Figure(
+        key="fleet_home_per_s",
+        meaning="commands a second to the home node, of all workers together",
+        most=20,
+    ),
+    Figure(
         key="recovery_leases_s",
         meaning="half of the workers killed: until nothing is the dead's, median",
         below=15,
@@ -205,6 +250,14 @@ FIGURES: Final = (
         below=60,
     ),
     Figure(key="recovery_all_worst_s", meaning="the same, the worst round", below=60),
+    Figure(
+        key="recovery_total_s",
+        meaning="all consumers, the scheduler in a tick, or both lost: until all runs again, worst",
+        most=60,
+    ),
+    Figure(key="recovery_consumers_s", meaning="all consumers lost: until all runs again"),
+    Figure(key="recovery_scheduler_s", meaning="the scheduler lost in the middle of a tick"),
+    Figure(key="recovery_everything_s", meaning="everything but the stores lost"),
     Figure(
         key="scaling_of_plan",
         meaning="a burst that one worker would be late with, on the local cloud: time / its plan",
@@ -279,6 +332,26 @@ FIGURES: Final = (
         meaning="jobs that bidding gave up, or that had not ended an hour after the last one came",
         most=0,
     ),
+    Figure(
+        key="quota_overshoot_ratio",
+        meaning="used beyond a quota by 500 workers, some killed or cut off / the quota",
+        most=0.01,
+    ),
+    Figure(
+        key="quota_undershoot_ratio",
+        meaning="left of it when nobody gets any more though work waits / the quota",
+        most=0.01,
+    ),
+    Figure(
+        key="quota_messages_per_s",
+        meaning="messages a second to Redis for the shares of 10,000 workers",
+        most=5_000,
+    ),
+    Figure(
+        key="quota_home_per_s",
+        meaning="writes a second to the home node for them",
+        most=20,
+    ),
 )
 KEYS: Final = tuple(figure.key for figure in FIGURES)
 
@@ -289,7 +362,25 @@ def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
     >>> ratio([50.0, 10.0, 60.0], [100.0, 20.0, 60.0])
     0.5
     """
-    return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+    return statistics.median(ratios(ours, theirs))
+
+
+def ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
+    """The rounds' ratios.
+
+    >>> ratios([50.0, 10.0], [100.0, 40.0])
+    [0.5, 0.25]
+    """
+    return [a / b for a, b in zip(ours, theirs, strict=True)]
+
+
+def spread(rounds: Sequence[float]) -> str:
+    """The least and the most of a figure's rounds, for people; of one round nothing.
+
+    >>> spread([0.66, 0.6, 0.74]), spread([0.66])
+    ('0.6 to 0.74', '')
+    """
+    return f"{min(rounds):.3g} to {max(rounds):.3g}" if len(rounds) > 1 else ""
 
 
 def percentile(values: Iterable[float], percent: float) -> float:

@@ -5,6 +5,7 @@ the id-issuer is called in this process as its function would call it.
 """
 
 import io
+import os
 import time
 from datetime import UTC, datetime
 from functools import cached_property
@@ -19,7 +20,7 @@ from crawlfleet.apps.id_issuer import IdIssuer
 from crawlfleet.config.documents.biz import Biz, FetchLimits, Generation, Stage, Tenant, Tree
 from crawlfleet.config.documents.policies import HostLimits
 from crawlfleet.config.documents.rule import Field, PageFact, Rule
-from crawlfleet.config.ssm import SsmConfig
+from crawlfleet.config.in_force import SsmConfig
 from crawlfleet.fleet.lambda_functions import LambdaIds, LambdaWaker
 from crawlfleet.kernel.aws.clients import Secrets
 from crawlfleet.kernel.queue_key import QueueKey
@@ -32,6 +33,8 @@ TENANT: Final = "default"
 BIZ: Final = "docs"
 QUEUE_KEY: Final = QueueKey(TENANT, BIZ, "main")
 API_KEY: Final = "bench"
+#: Where the spans of what is traced go, as ``host:port``; without it nowhere.
+ENV_XRAY: Final = "BENCH_XRAY"
 
 #: Politeness that is at work and keeps nobody waiting: there is one site, and it is ours.
 UNBOUND: Final = HostLimits(per_second=100_000, concurrency=10_000)
@@ -77,6 +80,7 @@ class BenchParts(Parts):
             redis_url=addresses.redis,
             node_secret_template="{node}",
             default_api_key_id=API_KEY,
+            xray_daemon=os.environ.get(ENV_XRAY),
         )
         super().__init__(settings, service)
         self._mongo = addresses.mongo

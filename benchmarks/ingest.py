@@ -14,7 +14,7 @@ import pymongo
 import redis
 
 from benchmarks.bench import Bench, BenchError, Found, peer
-from benchmarks.figures import ratio, rotated
+from benchmarks.figures import ratio, ratios, rotated
 from benchmarks.house import QUEUE_KEY, tree_of
 from benchmarks.routing import Router, batch, single
 from benchmarks.site import distinct
@@ -76,7 +76,11 @@ def run(bench: Bench) -> Found:
     finally:
         router.close()
         floor.close()
-    return Found(figures=found.figures | singles.figures, details=found.details | singles.details)
+    return Found(
+        figures=found.figures | singles.figures,
+        rounds=found.rounds | singles.rounds,
+        details=found.details | singles.details,
+    )
 
 
 def _batches(bench: Bench, router: Router, floor: Floor) -> Found:
@@ -103,7 +107,11 @@ def _batches(bench: Bench, router: Router, floor: Floor) -> Found:
     figures = {"ingest_vs_floor": ratio(speeds["ours"], speeds["floor"])}
     if speeds["rq"]:
         figures["ingest_vs_rq"] = ratio(speeds["ours"], speeds["rq"])
-    return Found(figures=figures, details={"batched submissions per second": speeds})
+    return Found(
+        figures=figures,
+        rounds={"ingest_vs_floor": ratios(speeds["ours"], speeds["floor"])},
+        details={"batched submissions per second": speeds},
+    )
 
 
 def _singles(bench: Bench, router: Router, floor: Floor) -> Found:
@@ -126,6 +134,7 @@ def _singles(bench: Bench, router: Router, floor: Floor) -> Found:
         bench.tick("single submissions")
     return Found(
         figures={"single_submit_vs_floor": ratio(speeds["ours"], speeds["floor"])},
+        rounds={"single_submit_vs_floor": ratios(speeds["ours"], speeds["floor"])},
         details={"single submissions per second": speeds},
     )
 

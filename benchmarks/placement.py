@@ -3,14 +3,19 @@
 Several workers crawl polite hosts from one queue. With placement a host's requests go to the
 worker whose host it is, which keeps its connection; without, to whoever comes first. The site
 counts connections, each of which is a TLS handshake elsewhere, and closes those that are idle.
+The fleet is at work when the pages come: workers know of each other, as they do for all but the
+first seconds of a quarter of an hour.
 """
 
 import asyncio
 import json
+import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 from urllib.request import urlopen
 
@@ -19,18 +24,24 @@ from msgspec.structs import replace
 
 from benchmarks.bench import Bench, BenchError, Found, environment
 from benchmarks.crawl import submit
-from benchmarks.house import tree_of
+from benchmarks.figures import ratios, spread
+from benchmarks.house import BenchParts, tree_of
 from benchmarks.site_server import answer_of
 from benchmarks.worker import ENV_UNPLACED
 from benchmarks.workers import together
+from crawlfleet.apps.context import now
 from crawlfleet.config.documents.biz import Tree
 from crawlfleet.config.documents.policies import HostLimits
+from crawlfleet.kernel.queue_key import MAIN_POOL
+from crawlfleet.kernel.time import Pauses
 
 WORKERS: Final = 6
 PER_SECOND: Final = 4.0
 #: A connection that nobody uses for so long is closed by the site. It is Apache's default of 5 s at
 #: one page a second, four times as fast, so that it does not take four times as long.
 IDLE_SECONDS: Final = 5.0 / PER_SECOND
+#: Workers wait for their first page for so long, and for one another.
+START_SECONDS: Final = 12.0
 #: Asked for this, the site answers with how many connections and pages it has had so far.
 COUNTS_PATH: Final = b"/.counts"
 _PAGE: Final = answer_of(b"<html><title>a page</title><body>of a polite host</body></html>")
@@ -41,27 +52,29 @@ def run(bench: Bench) -> Found:
     hosts, each = bench.scale.placement_hosts, bench.scale.placement_pages
     pages = hosts * each
     found: dict[str, list[dict[str, Any]]] = {"placed": [], "unplaced": []}
-    with _site() as port:
+    with polite_site() as port:
         for number in range(bench.scale.placement_rounds):
             for how in sorted(found, reverse=number % 2 == 1):
                 found[how].append(_crawl(bench, port, hosts, each, how == "unplaced"))
                 bench.tick(f"placement, {how}")
-    shares = {
-        how: sorted(one["connections"] / pages for one in done)[len(done) // 2]
-        for how, done in found.items()
-    }
+    shares = {how: [one["connections"] / pages for one in done] for how, done in found.items()}
     seconds = {
         how: sorted(one["seconds"] for one in done)[len(done) // 2] for how, done in found.items()
     }
+    rounds = ratios(shares["placed"], shares["unplaced"])
+    placed, unplaced = (
+        f"{100 * statistics.median(shares[how]):.0f} ({spread([100 * one for one in shares[how]])})"
+        for how in ("placed", "unplaced")
+    )
     return Found(
-        figures={"placement_connections_ratio": shares["placed"] / shares["unplaced"]},
+        figures={"placement_connections_ratio": statistics.median(rounds)},
+        rounds={"placement_connections_ratio": rounds},
         details={"placement": found},
         notes=[
             (
-                f"placement: of 100 pages {100 * shares['placed']:.0f} need a connection, without "
-                f"it {100 * shares['unplaced']:.0f} ({WORKERS} workers, {hosts} hosts at "
-                f"{PER_SECOND:g} pages a second); done after {seconds['placed']:.1f} s, without it "
-                f"{seconds['unplaced']:.1f} s"
+                f"placement: of 100 pages {placed} need a connection, without it {unplaced} "
+                f"({WORKERS} workers, {hosts} hosts at {PER_SECOND:g} pages a second); done after "
+                f"{seconds['placed']:.1f} s, without it {seconds['unplaced']:.1f} s"
             )
         ],
     )
@@ -70,7 +83,8 @@ def run(bench: Bench) -> Found:
 def _tree() -> Tree:
     tree = tree_of()
     hosts = HostLimits(per_second=PER_SECOND, adaptive=False)
-    return replace(tree, stage=replace(tree.stage, hosts=hosts))
+    fleet = replace(tree.stage.fleet, idle_seconds=START_SECONDS)
+    return replace(tree, stage=replace(tree.stage, hosts=hosts, fleet=fleet))
 
 
 def _crawl(bench: Bench, port: int, hosts: int, each: int, unplaced: bool) -> dict[str, Any]:
@@ -79,7 +93,6 @@ def _crawl(bench: Bench, port: int, hosts: int, each: int, unplaced: bool) -> di
     urls = [
         f"http://127.0.1.{host + 1}:{port}/p{page}" for page in range(each) for host in range(hosts)
     ]
-    submit(bench, tree, urls)
     variables = environment(
         bench.variables(
             BENCH_TREE=msgspec.json.encode(tree).decode(),
@@ -87,27 +100,44 @@ def _crawl(bench: Bench, port: int, hosts: int, each: int, unplaced: bool) -> di
         )
     )
     before = _counts(port)
-    done = together(WORKERS, variables)
+    done = together(WORKERS, variables, partial(_offer, bench, tree, urls))
     after = _counts(port)
     pages = sum(one["pages"] for one in done)
     if pages != len(urls):
         raise BenchError(f"{WORKERS} workers did {pages} of {len(urls)} pages")
     return {
-        "connections": after["connections"] - before["connections"] - 1,
+        "connections": int(after["connections"] - before["connections"]) - 1,
         "pages": pages,
-        "seconds": max(one["seconds"] for one in done),
+        "seconds": after["last"] - after["first"],
         "cpu": sum(one["working_cpu"] for one in done),
     }
 
 
-def _counts(port: int) -> dict[str, int]:
+def _offer(bench: Bench, tree: Tree, urls: list[str]) -> None:
+    """Offer the pages, once all workers have learnt of each other."""
+    parts = BenchParts(bench.addresses, tree, "consumer")
+    try:
+        until = time.monotonic() + START_SECONDS
+        while len(parts.workers_of(MAIN_POOL).staying(now())) < WORKERS:
+            if time.monotonic() > until:
+                raise BenchError(f"{WORKERS} workers did not begin")
+            time.sleep(0.05)
+        time.sleep(Pauses().report_throughput + 1.0)
+    finally:
+        parts.redis.close()
+    submit(bench, tree, urls)
+
+
+def _counts(port: int) -> dict[str, float]:
+    """Get the site's counts, and when the first and the last page of a crawl were asked for."""
     with urlopen(f"http://127.0.1.1:{port}{COUNTS_PATH.decode()}", timeout=10) as answer:
-        found: dict[str, int] = json.load(answer)
+        found: dict[str, float] = json.load(answer)
     return found
 
 
 @contextmanager
-def _site() -> Iterator[int]:
+def polite_site() -> Iterator[int]:
+    """Serve one small page under every path of every host, at the port that is yielded."""
     with subprocess.Popen(
         [sys.executable, "-m", "benchmarks.placement"],
         stdin=subprocess.PIPE,
@@ -126,7 +156,7 @@ def _site() -> Iterator[int]:
 class _Connection(asyncio.Protocol):
     """A connection of a client; every request gets the same page."""
 
-    def __init__(self, counts: dict[str, int]) -> None:
+    def __init__(self, counts: dict[str, float]) -> None:
         self._counts = counts
         self._transport: asyncio.Transport | None = None
         self._pending = b""
@@ -152,14 +182,16 @@ class _Connection(asyncio.Protocol):
                 return
             if COUNTS_PATH in head:
                 self._transport.write(answer_of(json.dumps(self._counts).encode()))
+                self._counts["first"] = 0.0
                 continue
-            self._counts["pages"] += 1
+            self._counts["last"] = time.monotonic()
+            self._counts["first"] = self._counts["first"] or self._counts["last"]
             self._transport.write(_PAGE)
         self._rest()
 
 
 async def _serve() -> None:
-    counts = {"connections": 0, "pages": 0}
+    counts = {"connections": 0.0, "first": 0.0, "last": 0.0}
     loop = asyncio.get_running_loop()
     # Every address of 127/8 is this machine's own: each is a host.
     server = await loop.create_server(lambda: _Connection(counts), "0.0.0.0", 0)

@@ -1,10 +1,10 @@
 """Crawl many small hosts and a large one from one queue, and see who waits (SPEC.md H3).
 
 A simulation, since the large host alone takes hours at a polite rate. Its clock is simulated, and
-so are the sites and the workers' event loops; slots are granted by the product's policy
-(crawling/politeness/lua, through the tests' fake of it), and where a request
-waits by their fake of the queue. Beside it: the same workers on a plain queue, where who has taken
-a request waits with it until its host may be asked. Both ask no host for more than its rate.
+so are the sites and the workers' event loops; slots are granted, and requests deferred, by the
+tests' fakes of the product's Lua, which contract tests hold to it. Beside it: the same workers on a
+plain queue, where who has taken a request waits with it until its host may be asked. Both ask no
+host for more than its rate.
 """
 
 import heapq
@@ -127,7 +127,7 @@ def run(bench: Bench) -> Found:
 
 
 def plain_queue(plan: Plan) -> Curve:
-    """Whoever has taken a request waits with it until its host may be asked."""
+    """Serve the plan in order: each request is waited with until its host may be asked."""
     curve, interval = Curve(), interval_of(LIMITS)
     free = [0.0] * (WORKERS * FLEET.concurrency)
     slots: dict[str, float] = defaultdict(float)

@@ -16,7 +16,12 @@ class Scale:
     pages: int
     crawl_requests: int
     crawl_rounds: int
+    metering_rounds: int
     worker_requests: int
+    many_bizs: int
+    many_bizs_requests: int
+    fleet_workers: tuple[int, int]
+    fleet_seconds: float
     small_hosts: int
     requests_each: int
     large_host_requests: int
@@ -29,6 +34,8 @@ class Scale:
     client_pages: int
     client_rounds: int
     halvings: int
+    losses: int
+    loss_period_seconds: float
     chaos_requests: int
     chaos_harms: int
     chaos_kinds: tuple[Kind, ...]
@@ -40,6 +47,7 @@ class Scale:
     placement_rounds: int
     assignment_jobs: int
     assignment_seeds: int
+    quota_workers: int
 
 
 FULL: Final = Scale(
@@ -49,7 +57,13 @@ FULL: Final = Scale(
     pages=300,
     crawl_requests=3_000,
     crawl_rounds=3,
+    metering_rounds=9,
     worker_requests=6_000,
+    many_bizs=1_000,
+    many_bizs_requests=10_000,
+    fleet_workers=(10, 25),
+    # Nearly the longest pause between two rounds that every worker does; they begin apart.
+    fleet_seconds=4.0,
     small_hosts=1_000,
     requests_each=100,
     large_host_requests=100_000,
@@ -62,6 +76,9 @@ FULL: Final = Scale(
     client_pages=2_000,
     client_rounds=3,
     halvings=7,
+    losses=2,
+    # As infra/fleet.py says: benchmarks/recovery.py.
+    loss_period_seconds=30.0,
     chaos_requests=20_000,
     chaos_harms=60,
     chaos_kinds=tuple(Kind),
@@ -73,6 +90,7 @@ FULL: Final = Scale(
     placement_rounds=3,
     assignment_jobs=10_000,
     assignment_seeds=3,
+    quota_workers=10_000,
 )
 QUICK: Final = Scale(
     rounds=1,
@@ -81,7 +99,12 @@ QUICK: Final = Scale(
     pages=20,
     crawl_requests=200,
     crawl_rounds=1,
+    metering_rounds=1,
     worker_requests=300,
+    many_bizs=100,
+    many_bizs_requests=500,
+    fleet_workers=(4, 10),
+    fleet_seconds=2.0,
     small_hosts=50,
     requests_each=20,
     large_host_requests=1_000,
@@ -94,6 +117,8 @@ QUICK: Final = Scale(
     client_pages=100,
     client_rounds=1,
     halvings=1,
+    losses=1,
+    loss_period_seconds=6.0,
     chaos_requests=500,
     chaos_harms=2,
     # Servers take long to come back, and what is full or frozen to be got over.
@@ -106,4 +131,5 @@ QUICK: Final = Scale(
     placement_rounds=1,
     assignment_jobs=200,
     assignment_seeds=1,
+    quota_workers=1_000,
 )

@@ -5,7 +5,7 @@ from crawlfleet.kernel.aws.clients import Secrets
 
 
 class FixedConfig:
-    """A ``ConfigCentre`` whose tree never changes."""
+    """An ``SsmConfig`` whose tree never changes."""
 
     refused = None
 
@@ -15,6 +15,12 @@ class FixedConfig:
     def current(self) -> Tree:
         """Get the tree."""
         return self._tree
+
+    def follow(self) -> None:
+        """Do nothing: there is nothing new."""
+
+    def unfollow(self) -> None:
+        """Do nothing: nobody has to look."""
 
 
 class FixedSecret(Secrets):

@@ -1,8 +1,8 @@
 """Find the requests that a run has left unfinished, and where each of them is.
 
-Read beside the product, as whoever wants to know what it has lost cannot ask it. MongoDB is the
-truth; Redis is seen in one moment. What is open in the one and nowhere in the other is what nobody
-will do before recovery finds it, so that is looked at twice.
+Read beside the product, as whoever wants to know what it has lost cannot ask it. MongoDB says
+what is open; Redis is seen in one moment. What is open in the one and nowhere in the other nobody
+will do before recovery finds it, so it is looked at twice.
 """
 
 from collections import Counter, defaultdict
@@ -19,10 +19,10 @@ from crawlfleet.kernel.mongo.connection import database_name
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.redis.connection import text
 from crawlfleet.kernel.redis.server import fleet_keys
-from crawlfleet.requests.models import worker_of
 from crawlfleet.requests.queue.redis.keys import host_list, level_keys, redis_keys
 from crawlfleet.requests.queue.redis.queue import read
 from crawlfleet.requests.routing import all_shards
+from crawlfleet.requests.tokens import worker_of
 
 #: Requests of each state and place that are listed with all that happened to them.
 LIVES: Final = 3

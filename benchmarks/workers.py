@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -200,8 +200,13 @@ def _crawl(bench: Bench, site: Site, urls: list[str], workers: int) -> Round:
     )
 
 
-def together(workers: int, variables: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Workers that begin at the same moment, each in a process of its own; their answers."""
+def together(
+    workers: int, variables: Mapping[str, str], begun: Callable[[], None] = lambda: None
+) -> list[dict[str, Any]]:
+    """Run workers that begin at the same moment, each in a process of its own; their answers.
+
+    Once they have been told to begin ``begun`` is called.
+    """
     with ExitStack() as stack:
         running = [
             stack.enter_context(
@@ -225,6 +230,7 @@ def together(workers: int, variables: Mapping[str, str]) -> list[dict[str, Any]]
             if one.stdin is not None:
                 one.stdin.write("\n")
                 one.stdin.flush()
+        begun()
         reported = [one.communicate(timeout=SECONDS) for one in running]
     return [answer_in(out, err, "a worker") for out, err in reported]
 

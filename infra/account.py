@@ -9,10 +9,12 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import boto3
 
 from infra.aws_access import CREDENTIALS, Access, asked
+from infra.notify import ENV_NOTIFY, NOBODY
 from infra.places import ADVICE, is_out_of_place
 from infra.stages import DEFAULT_STAGE, Stage, StageError, find_stage
 from infra.steps import StepError
@@ -42,10 +44,10 @@ def advised(stage: Stage) -> Iterator[None]:
         raise
 
 
-def reported(
+def exit_code(
     name: str, act: Callable[[Stage], int], find: Callable[[str], Stage] = find_stage
 ) -> int:
-    """Give what ``act`` makes of the stage, as a command's result; 1 where it fails, with why."""
+    """Return what ``act`` returns for the stage; 1, with the reason on stderr, where it fails."""
     try:
         return act(find(name))
     except StageError as error:
@@ -68,7 +70,7 @@ def main(arguments: list[str] | None = None, find: Callable[[str], Stage] = find
         os.environ["AWS_PROFILE"] = chosen.profile
     if region := os.environ.get("AWS_REGION"):
         os.environ.setdefault("AWS_DEFAULT_REGION", region)
-    return reported(chosen.stage, _check, find)
+    return exit_code(chosen.stage, _check, find)
 
 
 def check_region(stage: Stage, environment: str | None) -> None:
@@ -86,9 +88,20 @@ def check_region(stage: Stage, environment: str | None) -> None:
         )
 
 
+def check_listeners(stage: Stage, named: str) -> None:
+    """Check that somebody is notified of what is wrong: in the stage, or as ``named`` besides.
+
+    Raises:
+        StepError: Nobody is.
+    """
+    if replace(stage, notify=stage.notify.joined(named)).notifies_nobody:
+        raise StepError("it is not deployed", NOBODY[0].upper() + NOBODY[1:])
+
+
 def _check(stage: Stage) -> int:
     check_account(stage, Access(region=stage.region))
     check_region(stage, boto3.session.Session().region_name)
+    check_listeners(stage, os.environ.get(ENV_NOTIFY, ""))
     return os.EX_OK
 
 

@@ -12,9 +12,17 @@ from infra.stages import ElastiCache, Stage
 MONITOR_SILENT: Final = "monitor-silent"
 SCHEDULER_SILENT: Final = "scheduler-silent"
 MESSAGES_FAILED: Final = "messages-failed"
-STARTS_UNDELIVERED: Final = "starts-undelivered"
+STARTS_WAITING: Final = "starts-waiting"
 API_FAULTS: Final = "api-faults"
 API_SLOW: Final = "api-slow"
+
+#: What more workers may be the answer to.
+SCALING: Final = (Kind.BACKLOG, Kind.OLDEST_WAITING, Kind.WILL_BE_LATE, Kind.NO_WORKERS)
+
+
+def finding_kinds(stage: Stage) -> tuple[Kind, ...]:
+    """Return the kinds of finding that a stage has an alarm of."""
+    return tuple(Kind) if stage.finding_alarms else SCALING
 
 
 def prefix(stage: str) -> str:
@@ -68,9 +76,10 @@ def redis_memory(stage: str, node: str) -> str:
 def has_an_end(spec: FunctionSpec) -> bool:
     """Return whether a slow run of the function deserves an alarm.
 
-    A worker works for as long as it may, and is cut off by nobody.
+    A worker works for as long as it may, and is cut off by nobody. A trial may take nearly all of
+    its time, as sites and pages please, and ends by itself before.
     """
-    return not spec.is_worker
+    return not spec.is_worker and spec.name != names.TRIALS
 
 
 def of_stage(stage: Stage) -> frozenset[str]:
@@ -79,7 +88,7 @@ def of_stage(stage: Stage) -> frozenset[str]:
 
 
 def _of_stage(stage: Stage) -> Iterator[str]:
-    yield from map(finding, Kind)
+    yield from map(finding, finding_kinds(stage))
     yield from (MONITOR_SILENT, SCHEDULER_SILENT, MESSAGES_FAILED, API_FAULTS, API_SLOW)
     for spec in fleet_of(stage.pools).at_home:
         yield errors(spec.name)
@@ -89,7 +98,7 @@ def _of_stage(stage: Stage) -> Iterator[str]:
         if spec.keeps_dead_letters:
             yield dead_letters(spec.name)
     if stage.spider_rules:
-        yield STARTS_UNDELIVERED
+        yield STARTS_WAITING
     if isinstance(stage.redis, ElastiCache):
         for node in redis_nodes(stage, stage.redis):
             yield redis_cpu(stage.name, node)

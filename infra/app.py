@@ -1,7 +1,7 @@
 """The CDK app: the stacks of one stage, synthesised without an account, a look-up or Docker.
 
 ``make synth`` writes the templates to ``CDK_OUTDIR``, or ``cdk.out``; ``make deploy``, which is
-``cdk deploy --all`` in the folder ``infra``, runs the same file and deploys them. The stage is
+``cdk deploy --all`` in the checkout, runs the same file and deploys them. The stage is
 CDK's context ``-c stage=aws-large``, else the environment's ``CRAWLFLEET_STAGE``, else the default
 of ``stages.py``. Where a stage names a Redis that stands already, ``-c redis=redis://...`` names
 another one: a LocalStack's is seldom twice at the same port.
@@ -25,6 +25,8 @@ from crawlfleet.kernel import names
 from infra import bundle, bytecode
 from infra.bundle_contents import Bundle
 from infra.bundle_report import SOURCE_ALONE
+from infra.extra_packages import find_extras
+from infra.notify import ENV_NOTIFY, NOBODY
 from infra.places import ADVICE, is_out_of_place
 from infra.pools import compute_in, regions
 from infra.spiders import SpidersError, find_packages
@@ -50,12 +52,12 @@ def app() -> "App":
     from aws_cdk import App
 
     # The cdk command reads this file itself; without the command nobody else does.
-    settings = json.loads((Path(__file__).parent / "cdk.json").read_text())
+    settings = json.loads((bundle.ROOT / "cdk.json").read_text())
     outdir = os.environ.get("CDK_OUTDIR", str(bundle.ROOT / "cdk.out"))
     made = App(context=settings["context"], outdir=outdir)
     name = made.node.try_get_context("stage") or os.environ.get(names.ENV_STAGE, DEFAULT_STAGE)
     try:
-        chosen = find_stage(name)
+        chosen = find_stage(name, os.environ.get(ENV_NOTIFY, ""))
     except StageError as error:
         raise SystemExit(str(error)) from error
     try:
@@ -96,7 +98,7 @@ def refuse_a_far_loopback(stage: Stage, environ: Mapping[str, str]) -> None:
 
 def add_stacks(scope: "App", stage: Stage, build: Callable[..., Bundle] = bundle.build) -> None:
     """Composes one stage of what is built for its functions."""
-    from aws_cdk import Tags
+    from aws_cdk import Annotations, Tags
 
     from infra.stacks.api_stack import ApiStack
     from infra.stacks.compute_stack import ComputeStack
@@ -107,11 +109,12 @@ def add_stacks(scope: "App", stage: Stage, build: Callable[..., Bundle] = bundle
     prefix = f"{names.PRODUCT}-{stage.name}"
     # First of all: a wrong folder is told at once.
     spiders = find_packages(stage.scrapy_packages, bundle.ROOT)
+    extras = find_extras(stage.extra_packages, bundle.ROOT)
     network = None
     if stage.vpc is not None:
         network = NetworkStack(scope, f"{prefix}-network", stage=stage, vpc=stage.vpc).network
     state = StateStack(scope, f"{prefix}-state", stage=stage, network=network)
-    built = build(stage.architecture, spiders=spiders)
+    built = build(stage.architecture, spiders=spiders, extras=extras)
 
     def compute_stack(name: str, away: str = "") -> ComputeStack:
         return ComputeStack(
@@ -146,6 +149,9 @@ def add_stacks(scope: "App", stage: Stage, build: Callable[..., Bundle] = bundle
         # Last of all: a region that is down, or has no room, holds up nothing at home. Until its
         # workers are there, whoever calls for them is told so and goes on.
         compute_stack(compute_in(region), region).add_dependency(events)
+    if stage.notifies_nobody:
+        # The command of the CDK deploys nothing with such an error in it; it deletes all the same.
+        Annotations.of(state).add_error(f"stage {stage.name!r}: {NOBODY}")
     for key, value in {**stage.tags, names.PRODUCT: stage.name}.items():
         Tags.of(scope).add(key, value)
 

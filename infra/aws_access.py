@@ -9,8 +9,8 @@ from infra.places import ENV_ENDPOINT
 from infra.steps import StepError
 
 #: A person is waiting, and a LocalStack answers its first call to a service in seconds.
-_SECONDS: Final = 20.0
-_ATTEMPTS: Final = 5
+SECONDS: Final = 20.0
+ATTEMPTS: Final = 5
 CREDENTIALS: Final = "Set AWS_PROFILE, or AWS_DEFAULT_REGION and credentials."
 
 
@@ -42,7 +42,7 @@ class Access:
         if (service, region) not in self._clients:
             options = self._options | ({"region_name": region} if region else {})
             self._clients[service, region] = aws.client(
-                service, timeout_seconds=_SECONDS, attempts=_ATTEMPTS, **options
+                service, timeout_seconds=SECONDS, attempts=ATTEMPTS, **options
             )
         return self._clients[service, region]
 

@@ -5,14 +5,16 @@ folder. *Divide*: each distribution goes, with what it requires, to the vendor g
 that asks for it, less what the group's base holds; what no group asks for stays behind. *Strip and
 measure*: tests, stubs, C sources and caches go, and the rest is zipped to learn its size.
 
-Where a stage names packages with Scrapy spiders, the consumer's own folder has them, with Scrapy
-and what that requires; no layer has it, so that Python finds it when asked to and not before.
+Where a stage names packages with Scrapy spiders, the folders of the consumer and of the trials'
+function have them, with Scrapy and what that requires; no layer has it, so that Python finds it
+when asked to and not before.
+Packages with executors and resolvers of its own are in the folder of each function that needs them.
 
 boto3 comes with the runtime and is left out. The result stays between runs and is rebuilt when the
 requirements, the groups or this file change. Our own code is copied anew each time, which is cheap.
 
-Run as ``python -m infra.bundle [--architecture arm64] [--scrapy FOLDER]``; it prints what all of it
-weighs and what its imports cost (``bundle_report.py``).
+Run as ``python -m infra.bundle [--architecture arm64] [--scrapy FOLDER] [--extra FOLDER]``; it
+prints what all of it weighs and what its imports cost (``bundle_report.py``).
 """
 
 import argparse
@@ -34,6 +36,7 @@ from packaging.utils import canonicalize_name
 
 from infra import bundle_report, bytecode, wheels
 from infra.bundle_contents import Bundle, Size, megabytes
+from infra.extra_packages import ExtraPackage, dist_infos, find_extras
 from infra.fleet import FLEET, PYTHON_VERSION, SCRAPY, Fleet, FunctionSpec, VendorGroup
 from infra.spiders import SpiderPackage, SpidersError, find_packages
 from infra.stages import Architecture
@@ -46,6 +49,10 @@ UNPACKED_LIMIT_BYTES: Final = 250 * 1024 * 1024
 ZIPPED_LIMIT_BYTES: Final = 50 * 1024 * 1024
 #: Where a function's own folder has Scrapy and what calls it; ``apps/readers.py`` looks there.
 SCRAPY_FOLDER: Final = "scrapy"
+#: Whose folder that is in, in every function that runs spiders.
+_SPIDERS_OF: Final = "functions/consumer"
+#: Where executors are dropped in; ``crawling/executors/registry.py`` looks there.
+OWN_EXECUTORS: Final = "functions/consumer/executors"
 
 _DROPPED_FOLDERS: Final = frozenset({"tests", "test", "__pycache__", "docs", "examples", "bin"})
 _DROPPED_SUFFIXES: Final = (".pyi", ".pyc", ".pyx", ".pxd", ".pxi", ".c", ".h", ".cpp", ".hpp")
@@ -61,6 +68,7 @@ def build(
     fleet: Fleet = FLEET,
     root: Path = ROOT,
     spiders: Sequence[SpiderPackage] = (),
+    extras: Sequence[ExtraPackage] = (),
 ) -> Bundle:
     """Builds, or finds already built, everything the functions need.
 
@@ -69,11 +77,13 @@ def build(
         fleet: What is built for.
         root: The checkout.
         spiders: Packages that the functions that run spiders carry, with Scrapy.
+        extras: Packages of the operator's own executors and resolvers.
 
     Raises:
         BundleError: A wheel is missing for the platform, or a function passes the size limits.
     """
-    staged = root / "build" / ("lambda-scrapy" if spiders else "lambda")
+    name = f"lambda{'-scrapy' if spiders else ''}{'-extra' if extras else ''}"
+    staged = root / "build" / name
     lock = root / "build" / "lambda.lock"
     package_layer = staged / "package"
     functions = {spec.name: staged / "functions" / spec.name for spec in fleet.functions}
@@ -87,7 +97,9 @@ def build(
         for spec in fleet.functions:
             files = function_files(spec, root)
             if spec.runs_spiders and spiders:
-                files |= spider_files(f"{spec.folder}/{SCRAPY_FOLDER}", spiders, vendor)
+                files |= spider_files(f"{_SPIDERS_OF}/{SCRAPY_FOLDER}", spiders, vendor)
+            if spec.finds_extras:
+                files |= own_executors(root) | extra_files(extras, vendor, staged / "extra")
             put_in_place(files, functions[spec.name], "/var/task")
     sizes = _vendor_sizes(vendor)
     sizes |= {folder: measure(folder) for folder in (package_layer, *functions.values())}
@@ -275,6 +287,31 @@ def spider_files(folder: str, spiders: Sequence[SpiderPackage], vendor: Path) ->
     return {f"{folder}/{relative}": path for relative, path in files.items()}
 
 
+def own_executors(root: Path) -> dict[str, Path]:
+    """The executors that were dropped beside the consumer's handler: others ask them, too."""
+    folder = root / OWN_EXECUTORS
+    return {f"{OWN_EXECUTORS}/{path.name}": path for path in sorted(folder.glob("*.py"))}
+
+
+def extra_files(extras: Sequence[ExtraPackage], vendor: Path, made: Path) -> dict[str, Path]:
+    """The operator's packages, and what an installer would write of their projects.
+
+    That is written into the folder ``made`` first.
+    """
+    held = {path.name for path in vendor.glob("*/python/*")}
+    files: dict[str, Path] = {}
+    for extra in extras:
+        package = extra.package
+        if held & {package.name, f"{package.name}.py"}:
+            raise BundleError(f"{package.folder}: functions carry another package {package.name!r}")
+        files |= package.files()
+    for place, text in dist_infos(extras).items():
+        files[place] = made / place
+        files[place].parent.mkdir(parents=True, exist_ok=True)
+        files[place].write_text(text)
+    return files
+
+
 def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
@@ -308,12 +345,20 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="FOLDER",
         help="a package with Scrapy spiders, as scrapy_packages of a stage names it",
     )
+    parser.add_argument(
+        "--extra",
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="a package with code of your own, as extra_packages of a stage names it",
+    )
     chosen = parser.parse_args(arguments)
     try:
         spiders = find_packages(chosen.scrapy, Path.cwd(), "--scrapy")
+        extras = find_extras(chosen.extra, Path.cwd(), "--extra")
         reports = []
         for architecture in dict.fromkeys(chosen.architecture or [Architecture.ARM64]):
-            bundle = build(architecture, spiders=spiders)
+            bundle = build(architecture, spiders=spiders, extras=extras)
             report = bundle_report.report(bundle, FLEET, architecture)
             bundle_report.keep(report, bundle.package_layer.parent)
             reports.append(report)

@@ -9,7 +9,7 @@ Every journey begins at a door that is described here: a route, a clock, or anot
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
@@ -23,6 +23,7 @@ INVOKE_VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
     {
         names.CONSUMER: names.ENV_CONSUMER_FUNCTION,
         names.ID_ISSUER: names.ENV_ID_ISSUER_FUNCTION,
+        names.TRIALS: names.ENV_TRIALS_FUNCTION,
     }
 )
 
@@ -71,21 +72,28 @@ class Grants:
         reads_config: Parameters below ``names.config_root(stage)``.
         reads_redis_secret: The Redis AUTH token.
         reads_node_secrets: MongoDB URIs, named by ``names.node_secret``.
-        reads_proxy_secrets: Lists of proxies, named by ``names.proxy_secret``.
+        reads_page_secrets: Lists of proxies, named by ``names.proxy_secret``, and what tenants'
+            documents refer to, named by ``names.tenant_secret``.
+        reads_collector_secrets: What the collector of traces is told by whoever submits or works,
+            named by ``names.collector_secret``.
         invokes: Functions it calls, by name.
         limits: Functions whose reserved concurrency it reads and changes, by name.
         notifies: Whether it tells people and machines through SNS.
         knows_pools: Whether it is told which pools there are beside the usual one.
+        takes_starts: Whether it puts events into the stage's queue where they wait for their start,
+            and takes them.
     """
 
     reads_config: bool = True
     reads_redis_secret: bool = True
     reads_node_secrets: bool = True
-    reads_proxy_secrets: bool = False
+    reads_page_secrets: bool = False
+    reads_collector_secrets: bool = False
     invokes: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     notifies: bool = False
     knows_pools: bool = False
+    takes_starts: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,17 +106,20 @@ class FunctionSpec:
         purpose: One sentence for the console.
         memory_mb: Memory; CPU comes with it (1,769 MB is one virtual CPU).
         timeout_seconds: When Lambda ends an invocation.
-        reserved_concurrency: Most invocations at once; None means no reservation. The consumer's is
-            a stage setting and overrides this.
+        reserved_concurrency: Invocations that are kept for it, and its most at once; None means no
+            reservation. The consumer's and the trials' are stage settings and override this.
         vendor: Names of the vendor groups whose packages it imports.
         grants: What it may reach.
         asynchronous: How events without a waiting caller are treated; None when all callers wait.
         serves_api: Whether API Gateway proxies to it.
         runs_spiders: Whether it calls the Scrapy spiders that a stage carries.
+        finds_extras: Whether it looks for executors and resolvers of the operator's own.
         code: The function whose code it runs; its own where it is empty.
         pool: Of which pool it is, beside the usual one (``pools.py``).
         ipv6: Whether it may leave by IPv6 where its subnets have that.
         region: Where it runs, if not where the stage does.
+        in_network: Whether it stands in the stage's network, where there is one; outside of it
+            nothing inside can be reached.
     """
 
     name: str
@@ -121,10 +132,12 @@ class FunctionSpec:
     asynchronous: AsynchronousInvocation | None = None
     serves_api: bool = False
     runs_spiders: bool = False
+    finds_extras: bool = False
     code: str = ""
     pool: str = ""
     ipv6: bool = True
     region: str = ""
+    in_network: bool = True
 
     @property
     def code_of(self) -> str:
@@ -182,6 +195,8 @@ class FunctionSpec:
             yield names.ENV_REDIS_SECRET
         if self.grants.reads_node_secrets:
             yield names.ENV_NODE_SECRET
+        if self.grants.reads_redis_secret or self.grants.reads_node_secrets:
+            yield names.ENV_PLAIN_STORES
         for invoked in self.grants.invokes:
             # Those of the pools are said with the pools.
             if invoked in INVOKE_VARIABLES:
@@ -198,6 +213,8 @@ class FunctionSpec:
             yield names.ENV_PEOPLE_TOPIC
             yield names.ENV_PHONES_TOPIC
             yield names.ENV_MACHINES_TOPIC
+        if self.grants.takes_starts:
+            yield names.ENV_STARTS_QUEUE
         if self.serves_api:
             yield names.ENV_DEFAULT_API_KEY_ID
         if self.runs_spiders:
@@ -212,11 +229,14 @@ class Clock:
         name: Name of the rule.
         function: Name of the function it invokes.
         every_seconds: Period; EventBridge knows whole minutes.
+        again_seconds: Delay after which the same event comes once more, 0 where it does not: less
+            than a minute is for a queue, which gets the event from the rule itself.
     """
 
     name: str
     function: str
     every_seconds: int
+    again_seconds: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,12 +295,13 @@ _CORE: Final = VendorGroup(
 )
 #: Kinds of id that the standard library of the runtime does not make.
 _IDS: Final = VendorGroup(name="ids", packages=("uuid-utils",), base=("core",))
-#: What schedules and seeds are made by, and explained: cron lines, time zones, URLs, robots.txt.
+#: What schedules and seeds are made by, and explained: cron lines, time zones, URLs, robots.txt,
+#: the patterns of links.
 #: The Lambda image is not promised to carry the zone database. One layer, as a function may have
 #: five.
 _PLANS: Final = VendorGroup(
     name="plans",
-    packages=("cronsim", "idna", "protego", "publicsuffixlist", "tzdata", "w3lib"),
+    packages=("cronsim", "google-re2", "idna", "protego", "publicsuffixlist", "tzdata", "w3lib"),
     base=("core",),
 )
 #: Fetching: the worker's loop, and what executors written by hand use.
@@ -305,7 +326,6 @@ _EXTRACT: Final = VendorGroup(
         "beautifulsoup4",
         "extruct",
         "feedparser",
-        "google-re2",
         "jsonschema-rs",
         "lxml",
         "python-jsonpath",
@@ -336,6 +356,8 @@ FLEET: Final = Fleet(
             timeout_seconds=10,
             vendor=("core", "ids"),
             grants=Grants(),
+            # Each router asks for a block in ten seconds or for a thousand ids, for milliseconds.
+            reserved_concurrency=20,
         ),
         FunctionSpec(
             name=names.CONSUMER,
@@ -344,7 +366,11 @@ FLEET: Final = Fleet(
             timeout_seconds=900,
             vendor=("core", "plans", "web", "extract"),
             # It calls itself where another one has died, or its own time is up.
-            grants=Grants(reads_proxy_secrets=True, invokes=(names.ID_ISSUER, names.CONSUMER)),
+            grants=Grants(
+                reads_page_secrets=True,
+                reads_collector_secrets=True,
+                invokes=(names.ID_ISSUER, names.CONSUMER),
+            ),
             # The event is a wake-up call, which an account without room refuses to start; the next
             # tick calls again. An old one is worth nothing, and nobody is to be called for it: that
             # workers fail or are throttled has alarms of its own.
@@ -352,6 +378,19 @@ FLEET: Final = Fleet(
                 retry_attempts=0, max_event_age_seconds=120, keeps_dead_letters=False
             ),
             runs_spiders=True,
+            finds_extras=True,
+        ),
+        FunctionSpec(
+            name=names.TRIALS,
+            purpose="Tries rules on pages that anybody names; reaches no store and no secret.",
+            memory_mb=1024,
+            # Whoever asks waits for 26 s at most.
+            timeout_seconds=30,
+            vendor=("core", "plans", "web", "extract"),
+            grants=Grants(reads_config=False, reads_redis_secret=False, reads_node_secrets=False),
+            runs_spiders=True,
+            finds_extras=True,
+            in_network=False,
         ),
         FunctionSpec(
             name=names.ROUTER,
@@ -359,8 +398,14 @@ FLEET: Final = Fleet(
             memory_mb=1024,
             timeout_seconds=28,  # API Gateway waits for 29
             vendor=("core", "plans"),
-            grants=Grants(invokes=(names.ID_ISSUER, names.CONSUMER)),
+            # It reads what a trial needs of a tenant's secrets, and hands on that alone.
+            grants=Grants(
+                reads_page_secrets=True,
+                reads_collector_secrets=True,
+                invokes=(names.ID_ISSUER, names.CONSUMER, names.TRIALS),
+            ),
             serves_api=True,
+            finds_extras=True,
         ),
         FunctionSpec(
             name=names.SCHEDULER,
@@ -368,10 +413,17 @@ FLEET: Final = Fleet(
             memory_mb=512,
             timeout_seconds=120,
             vendor=("core", "plans"),
-            grants=Grants(invokes=(names.ID_ISSUER, names.CONSUMER), limits=(names.CONSUMER,)),
-            # The event of a rule that starts a spider comes once: where a store is away, Lambda
-            # tries again, after one minute and after two more. What was done is not done twice.
-            asynchronous=replace(_TICK, retry_attempts=2, max_event_age_seconds=600),
+            finds_extras=True,
+            # A tick that is slow and the next one, an alarm, events; these wait in their queue.
+            reserved_concurrency=5,
+            grants=Grants(
+                reads_collector_secrets=True,
+                invokes=(names.ID_ISSUER, names.CONSUMER),
+                limits=(names.CONSUMER,),
+                takes_starts=True,
+            ),
+            # An event that starts a spider is in the stage's queue besides: a tick takes it there.
+            asynchronous=_TICK,
         ),
         FunctionSpec(
             name=names.MONITOR,
@@ -379,12 +431,15 @@ FLEET: Final = Fleet(
             memory_mb=512,
             timeout_seconds=60,
             vendor=("core",),
+            # An evaluation that is slow, and the next one.
+            reserved_concurrency=2,
             grants=Grants(notifies=True),
             asynchronous=_TICK,
         ),
     ),
     clocks=(
-        Clock(name="scheduler-tick", function=names.SCHEDULER, every_seconds=60),
+        # Twice a minute: what all of a fleet was lost with is not to wait for a whole one.
+        Clock(name="scheduler-tick", function=names.SCHEDULER, every_seconds=60, again_seconds=30),
         Clock(name="monitor-tick", function=names.MONITOR, every_seconds=60),
     ),
     routes=(

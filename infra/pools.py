@@ -47,8 +47,8 @@ _PRIVATE: Final = (".localhost", ".internal", ".local")
 _OF_A_VPC: Final = re.compile(r"\.(cache|memorydb\.[a-z0-9-]+)\.amazonaws\.com(\.cn)?\Z")
 #: Pools of a stage, as ``crawlfleet.kernel.queue_key`` has it; a test compares.
 MOST_POOLS: Final = 16
-#: Bytes of what each function is told of all pools. Lambda takes 4,096 of a function's environment.
-_REPORTED: Final = 3_000
+#: Most bytes of the pools in a function's environment. Lambda takes 4,096 of all variables.
+_MOST_BYTES: Final = 3_000
 #: What only a connection by TLS may be called: it crosses the networks of others.
 _BY_TLS: Final = ("rediss", "rediss+cluster")
 
@@ -136,7 +136,7 @@ class PoolKind:
         """
         return names.consumer(self.name)
 
-    def reported(self, *, region: str, function: str) -> dict[str, str | int]:
+    def description(self, *, region: str, function: str) -> dict[str, str | int]:
         """Return what functions know of it (kernel.queue_key.Pool)."""
         return {
             "name": self.name,
@@ -217,14 +217,14 @@ def errors(pools: Sequence[PoolKind], home: Home) -> Iterator[str]:
             yield f"pool {pool.name!r} is named twice"
     if len(pools) > MOST_POOLS:
         yield f"pools: {len(pools)} of them; the most is {MOST_POOLS}"
-    elif (reported := _bytes_reported(pools, home)) > _REPORTED:
+    elif (taken := _bytes_of(pools, home)) > _MOST_BYTES:
         yield (
-            f"pools: the environment of functions takes {reported:,} bytes for them;"
-            f" the most is {_REPORTED:,}: have fewer of them in other regions"
+            f"pools: the environment of functions takes {taken:,} bytes for them;"
+            f" the most is {_MOST_BYTES:,}: have fewer of them in other regions"
         )
 
 
-def _bytes_reported(pools: Sequence[PoolKind], home: Home) -> int:
+def _bytes_of(pools: Sequence[PoolKind], home: Home) -> int:
     """Return the bytes that pools take in the environment of a function that calls all of them."""
 
     def called(pool: PoolKind) -> str:
@@ -232,7 +232,7 @@ def _bytes_reported(pools: Sequence[PoolKind], home: Home) -> int:
         return f"arn:aws:lambda:{pool.region}:123456789012:function:{name}" if pool.region else name
 
     whole = [
-        pool.reported(region=pool.region or home.region, function=called(pool)) for pool in pools
+        pool.description(region=pool.region or home.region, function=called(pool)) for pool in pools
     ]
     return len(json.dumps(whole))
 
@@ -263,7 +263,7 @@ def fleet_of(pools: Sequence[PoolKind]) -> Fleet:
 def _aware(spec: FunctionSpec, more: tuple[str, ...]) -> FunctionSpec:
     """A function that knows of the pools, where it starts workers or tells of them."""
     grants = spec.grants
-    if spec.name == names.ID_ISSUER:
+    if spec.name in {names.ID_ISSUER, names.TRIALS}:
         return spec
     # A submission wakes a usual worker: the router calls no others.
     starts = names.CONSUMER in grants.invokes and spec.name != names.ROUTER

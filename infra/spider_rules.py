@@ -27,8 +27,12 @@ from crawlfleet.kernel import names
 
 #: EventBridge takes so many rules a bus by default; a stage's clocks are among them.
 MOST_RULES: Final = 100
-#: What the stack of the clocks calls its output: the queue of what EventBridge could not deliver.
-UNDELIVERED_OUTPUT: Final = "StartsUndelivered"
+#: The output of the compute stack: the queue with the events that start spiders.
+QUEUE_OUTPUT: Final = "StartsQueue"
+#: SQS keeps no message for longer.
+KEPT_DAYS: Final = 14
+#: So long an event is in the queue before a tick may take it: it starts at once as a rule.
+DELAY_SECONDS: Final = 30
 _SLUG: Final = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
 _SPIDER: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}\Z")
 _PLACE: Final = re.compile(r"[a-z][a-z0-9_]{0,31}\Z")

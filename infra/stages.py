@@ -6,15 +6,17 @@ that deploy decide both, so the app synthesises anywhere and looks nothing up. H
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
+from crawlfleet.kernel import names
 from infra.notify import Notify
 from infra.pools import Home, PoolKind, compute_in, is_region, regions
 from infra.pools import errors as pool_errors
+from infra.redis_users import tenant_errors
 from infra.spider_rules import SpiderRule, errors_of
 
 #: Zones of a network: what a stack without a fixed region may count on everywhere.
@@ -87,6 +89,8 @@ class ElastiCache:
             the two AWS changes a standing group in steps of its own, not by this number.
         snapshot: Snapshot that the first deployment fills it from; None begins empty. It stays as
             it is for as long as the group stands: AWS knows no other way to change it.
+        scrapy_tenants: Tenants whose Scrapy processes have a user of their own, which sees their
+            keys alone. The token is then the password of the user that the functions have.
     """
 
     node_type: str
@@ -95,6 +99,7 @@ class ElastiCache:
     engine: Engine = Engine.REDIS
     cluster_shards: int | None = None
     snapshot: str | None = None
+    scrapy_tenants: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,14 +201,21 @@ class Stage:
     Attributes:
         name: Part of every deployed name.
         redis: The queue's Redis, made or given.
-        consumer_concurrency: Most consumers at once, reserved for them; AWS wants 100 of the
-            account's concurrency to stay unreserved, so its limit must be that much higher.
+        consumer_concurrency: Most consumers at once, reserved for them; others have theirs in
+            fleet.py, and AWS wants 100 of the account's concurrency to stay unreserved, so its
+            limit must be that much higher.
+        trials_concurrency: Steps of trials of rules at once, reserved for them: one more is refused
+            with a time to come back. A trial takes a few steps, of milliseconds to 26 s each.
         vpc: The network; None puts no function into any, where all stores are reachable without.
         nodes: MongoDB nodes whose secrets exist from the first deployment; later ones need none.
         atlas: A MongoDB Atlas cluster to make for one of the nodes; None makes none.
         api_logs: Whether the API writes logs, and by whose leave.
         tracing: Whether X-Ray follows requests.
         dashboard: Whether there is a CloudWatch dashboard.
+        finding_alarms: Whether each kind of finding has an alarm, for whoever reads CloudWatch;
+            otherwise those alone that start workers. The monitor notifies of all of them.
+        is_watched: Whether somebody must be notified of what is wrong: without anybody it is not
+            deployed. False for what stands for minutes.
         notify: Who is told what is wrong.
         protect_state: Whether the stack of the stores refuses deletion until somebody says
             otherwise.
@@ -212,9 +224,13 @@ class Stage:
         tags: Tags of every resource, beside ``crawlfleet``.
         scrapy_packages: Folders of the packages whose Scrapy spiders consumers run, relative to the
             checkout, such as ``"../shop-crawler/shop"``. None: nothing of Scrapy is deployed.
+        extra_packages: Folders of packages with executors and resolvers of one's own, relative to
+            the checkout, such as ``"../acme/acme_crawl"``: found in every function that needs them.
         spider_rules: Rules of EventBridge that start kept spiders.
         pools: Kinds of workers beside the usual one. None of theirs is started before the stage
             document's ``pools`` or somebody's stated needs ask for it, and none costs before that.
+        plain_stores: Hosts of Redis and MongoDB that functions reach without TLS though they are
+            other machines, in a network of one's own; ``*`` is any.
         region: Where all but the pools of other regions stands. Empty leaves that to the
             credentials that deploy, which only a stage without such pools can.
 
@@ -227,6 +243,7 @@ class Stage:
     usage_plan: UsagePlan
     consumer_concurrency: int
     vpc: Vpc | None
+    trials_concurrency: int = 10
     nodes: tuple[str, ...] = ("main",)
     atlas: Atlas | None = None
     archive: Archive = Archive()
@@ -234,13 +251,17 @@ class Stage:
     api_logs: ApiLogs = ApiLogs.OWN_ROLE
     tracing: bool = True
     dashboard: bool = True
+    finding_alarms: bool = True
+    is_watched: bool = True
     notify: Notify = field(default_factory=Notify)
     log_retention_days: int = 30
     log_level: str = "INFO"
+    plain_stores: tuple[str, ...] = ()
     protect_state: bool = True
     keep_state: bool = True
     tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     scrapy_packages: tuple[str, ...] = ()
+    extra_packages: tuple[str, ...] = ()
     spider_rules: tuple[SpiderRule, ...] = ()
     pools: tuple[PoolKind, ...] = ()
     region: str = ""
@@ -259,6 +280,11 @@ class Stage:
     def _away(self) -> Mapping[str, str]:
         """The stacks of pools in other regions, and these regions."""
         return {compute_in(region): region for region in regions(self.pools)}
+
+    @property
+    def notifies_nobody(self) -> bool:
+        """Return whether it must not be deployed like this: nobody would be told what is wrong."""
+        return self.is_watched and not self.notify
 
     def region_of(self, stack: str) -> str:
         """Return the region of one of its stacks; empty where the credentials decide that."""
@@ -281,10 +307,16 @@ class Stage:
                 yield f"redis.url is none of {', '.join(_REDIS_SCHEMES)} with a host"
             elif address.password is not None:
                 yield "redis.url holds a password; say has_token, and put it into the secret"
+            elif not address.scheme.startswith("rediss") and names.needs_tls(
+                address.hostname, self.plain_stores
+            ):
+                yield "redis.url needs TLS: rediss://; or name its host in plain_stores"
         elif self.vpc is None:
             yield "ElastiCache stands in a VPC and is reached from nowhere else; there is no vpc"
         elif self.redis.cluster_shards is not None and self.redis.cluster_shards < 1:
             yield "redis.cluster_shards is below 1; None is no cluster mode"
+        else:
+            yield from (f"redis.{error}" for error in tenant_errors(self.redis.scrapy_tenants))
         yield from self.archive.errors()
         yield from self.notify.errors()
         yield from errors_of(self.spider_rules)
@@ -311,7 +343,9 @@ class Stage:
 #: protection of its state removes all of it.
 AWS_SMALL: Final = Stage(
     name="aws-small",
-    redis=ElastiCache(node_type="cache.t4g.micro", replicas=0, snapshot_days=1),
+    redis=ElastiCache(
+        node_type="cache.t4g.micro", replicas=0, snapshot_days=1, engine=Engine.VALKEY
+    ),
     usage_plan=UsagePlan(
         rate_per_second=20, burst=40, daily_quota=100_000, api_rate_per_second=100
     ),
@@ -319,6 +353,7 @@ AWS_SMALL: Final = Stage(
     vpc=Vpc(nat_count=1),
     archive=Archive(days=90),
     log_retention_days=7,
+    finding_alarms=False,
     keep_state=False,
 )
 
@@ -357,6 +392,7 @@ EVERY_MINUTE: Final = SpiderRule(
 LOCALSTACK: Final = Stage(
     name="localstack",
     redis=GivenRedis(url="redis://127.0.0.1:6379"),
+    plain_stores=("*",),
     usage_plan=UsagePlan(rate_per_second=200, burst=400, daily_quota=5_000_000),
     consumer_concurrency=8,
     vpc=None,
@@ -365,9 +401,11 @@ LOCALSTACK: Final = Stage(
     api_logs=ApiLogs.NONE,
     tracing=False,
     dashboard=False,
+    is_watched=False,
     log_retention_days=7,
     protect_state=False,
     keep_state=False,
+    extra_packages=("samplesconfig/own-code/project/acme_crawl",),
     spider_rules=(ON_EVENT, EVERY_MINUTE),
 )
 
@@ -375,12 +413,13 @@ STAGES: Final = {stage.name: stage for stage in (AWS_SMALL, AWS_LARGE, LOCALSTAC
 DEFAULT_STAGE: Final = AWS_SMALL.name
 
 
-def find_stage(name: str) -> Stage:
-    """The stage of a name.
+def find_stage(name: str, notify: str = "") -> Stage:
+    """The stage of a name, which notifies those in ``notify`` as well.
 
     Raises:
-        StageError: There is none.
+        StageError: There is none, or what ``notify`` has is no address.
     """
     if name not in STAGES:
         raise StageError(f"no stage {name!r}; the stages are {', '.join(STAGES)}")
-    return STAGES[name]
+    found = STAGES[name]
+    return replace(found, notify=found.notify.joined(notify)) if notify else found

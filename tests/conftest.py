@@ -12,7 +12,8 @@ import os
 import socket
 import uuid
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,6 +47,11 @@ _ON_SERVERS = ("[mongo", "[redis", "[cluster")
 
 register_profiles()
 
+# pytest imports readline, which says how wide a terminal is to all processes that are started after
+# it, and to those of ``-n``: tables would be cut by whoever runs the tests.
+for _name in ("COLUMNS", "LINES"):
+    os.environ.pop(_name, None)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -61,6 +67,34 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_addresses] = dict(getattr(config, "workerinput", {}).get("addresses", {}))
 
 
+_HERE = Path(__file__).resolve().parent
+#: Of folders that are not measured, the files that alone go through some of what decides.
+_MEASURED = {
+    Path("contract/jobs/test_awards_at_once.py"),
+    Path("functions/fleet/test_fleet.py"),
+    Path("functions/fleet/test_quotas.py"),
+    Path("functions/fleet/test_shares.py"),
+    Path("functions/jobs/test_bound_jobs.py"),
+    Path("functions/jobs/test_costs.py"),
+    Path("functions/jobs/test_plans_by_cli.py"),
+    Path("functions/jobs/test_plans_by_sdk.py"),
+    Path("functions/jobs/test_runs.py"),
+    Path("functions/jobs/test_starts.py"),
+    Path("functions/jobs/test_submitted_jobs.py"),
+    Path("functions/monitoring/test_incidents.py"),
+    Path("functions/monitoring/test_insight.py"),
+    Path("functions/requests/test_advice_obeyed.py"),
+    Path("functions/requests/test_dead_letters.py"),
+    Path("functions/requests/test_transitions.py"),
+    Path("unit/cli/test_init.py"),
+    Path("unit/cli/test_shell.py"),
+}
+
+
+def _place(item: pytest.Item) -> Path:
+    return item.path.relative_to(_HERE) if item.path.is_relative_to(_HERE) else item.path
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes long: left for the end, it would keep one process busy alone.
@@ -69,7 +103,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     for item in items:
         proofs.check(item)
-        if isinstance(item, pytest.DoctestItem):
+        if isinstance(item, pytest.DoctestItem) or _place(item) in _MEASURED:
             item.add_marker("measured")
     items.sort(key=lambda item: item.get_closest_marker("early") is None)
 
@@ -87,16 +121,31 @@ def _is_measured(item: pytest.Item) -> bool:
     )
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    tracer = None if _is_measured(item) else Coverage.current()
-    if tracer is None:
-        return (yield)
+@contextmanager
+def _untraced() -> Iterator[None]:
+    """Trace nothing meanwhile, where coverage is measured at all."""
+    if (tracer := Coverage.current()) is None:
+        yield
+        return
     tracer.stop()
     try:
-        return (yield)
+        yield
     finally:
         tracer.start()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Trace the imports of the first process alone: the others import the same modules."""
+    worker = getattr(session.config, "workerinput", {}).get("workerid", "gw0")
+    with nullcontext() if worker == "gw0" else _untraced():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    with nullcontext() if _is_measured(item) else _untraced():
+        return (yield)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

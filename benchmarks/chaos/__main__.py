@@ -78,6 +78,8 @@ def _table(report: Report) -> Table:
         "invocations": report.invocations,
         "killed": report.killed,
         "batches refused and repeated": report.batches_repeated,
+        "pages and items of a Scrapy crawl": report.scrapy_pages,
+        "its processes": report.scrapy_processes,
     }
     for name, value in facts.items():
         table.add_row(name, str(value))

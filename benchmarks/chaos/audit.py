@@ -8,8 +8,8 @@ import msgspec
 
 from benchmarks.chaos.house import ChaosParts
 from benchmarks.chaos.pages import names_on
+from benchmarks.chaos.stored import StoredRequests, page_of
 from benchmarks.chaos.submitter import JOB, Submitter
-from benchmarks.chaos.truth import Truth, page_of
 from crawlfleet.apps.context import now
 from crawlfleet.kernel.ids import RequestId, State
 from crawlfleet.requests.models import Ledger
@@ -28,16 +28,16 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...]
 
 
-def audit(truth: Truth, parts: ChaosParts, submitter: Submitter) -> Audit:
+def audit(stored: StoredRequests, parts: ChaosParts, submitter: Submitter) -> Audit:
     """Judge store, queue and ledgers against what was submitted and what the site has."""
     accepted = submitter.accepted
-    requests = list(truth.requests())
+    requests = list(stored.requests())
     here = Counter(request["_id"] for request in requests)
     undone = {r["_id"]: State(r["flag"]).label for r in requests if r["flag"] != State.DONE}
     lost = [i for i in accepted if i not in here or i in undone]
     twice = [r["_id"] for r in requests if here[r["_id"]] > 1 or _times_done(r) > 1]
     strange = [r["_id"] for r in requests if accepted.get(r["_id"]) != page_of(r)]
-    missing, surplus = _records(truth, accepted)
+    missing, surplus = _records(stored, accepted)
     problems = (
         *_some("lost", [f"{i} ({undone.get(i, 'nowhere')})" for i in lost]),
         *_some("done more than once", twice),
@@ -55,10 +55,12 @@ def _times_done(request: Mapping[str, object]) -> int:
     return sum(line["flag"] == State.DONE for line in log) if isinstance(log, list) else 0
 
 
-def _records(truth: Truth, accepted: Mapping[RequestId, int]) -> tuple[list[str], list[str]]:
+def _records(
+    stored: StoredRequests, accepted: Mapping[RequestId, int]
+) -> tuple[list[str], list[str]]:
     """Find missing and surplus records, by the items' names."""
     wanted = Counter(name for page in accepted.values() for name in names_on(page))
-    found = Counter(str(record["fields"].get("name")) for record in truth.records())
+    found = Counter(str(record["fields"].get("name")) for record in stored.records())
     return list((wanted - found).elements()), list((found - wanted).elements())
 
 

@@ -68,6 +68,7 @@ class Fleet:
         most: How many there may be at all, as Lambda's concurrency bounds it.
         on_loss: Gets the worker's id as soon as one was killed, or stands still for long.
         log: Gets what goes wrong.
+        cold_seconds: A consumer that is woken takes so long to begin.
     """
 
     world: World
@@ -75,12 +76,14 @@ class Fleet:
     most: int
     on_loss: Callable[[str], None]
     log: Path | None = None
+    cold_seconds: float = 0.0
     fates: deque[Fate] = field(default_factory=deque)
     killed: int = 0
     #: How many died by themselves, by the step they were armed for.
     died_at: Counter[Step] = field(default_factory=Counter)
     started: int = 0
     failed: int = 0
+    _cold: int = 0
     _members: dict[int, Member] = field(default_factory=dict)
     _past: list[str] = field(default_factory=list)
     #: Invocations that are not born yet, in their order.
@@ -129,8 +132,22 @@ class Fleet:
         """Wake as the product does; beyond the bound Lambda would throttle."""
         with self._changed:
             for _ in range(count):
-                if len(self._members) + len(self._awaited) < self.most:
+                if len(self._members) + len(self._awaited) + self._cold >= self.most:
+                    break
+                if not self.cold_seconds:
                     self._invoke()
+                    continue
+                self._cold += 1
+                begins = threading.Timer(self.cold_seconds, self._begin)
+                begins.daemon = True
+                begins.start()
+
+    def _begin(self) -> None:
+        """Have a consumer begin whose cold start is over."""
+        with self._changed:
+            self._cold -= 1
+            if len(self._members) + len(self._awaited) < self.most:
+                self._invoke()
 
     def dismiss(self, seconds: float) -> bool:
         """Thaw everybody and start nobody any more; True once all have ended by themselves."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from benchmarks.chaos.truth import Truth
+from benchmarks.chaos.stored import StoredRequests
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,12 @@ class Hands:
     """Notes, right after each kill, what the killed worker owned and had downloaded or begun to.
 
     Args:
-        truth: Who owns what.
+        stored: Who owns what.
         hits: The site's count of each page.
     """
 
-    def __init__(self, truth: Truth, hits: Callable[[], Mapping[int, int]]) -> None:
-        self._truth = truth
+    def __init__(self, stored: StoredRequests, hits: Callable[[], Mapping[int, int]]) -> None:
+        self._stored = stored
         self._hits = hits
         self._allowed: Counter[int] = Counter()
         self._killed: set[str] = set()
@@ -44,7 +44,7 @@ class Hands:
         self._taken.append(self._notes.submit(self._note, worker))
 
     def _note(self, worker: str) -> None:
-        owned = self._truth.owned_by(worker)
+        owned = self._stored.owned_by(worker)
         hits = self._hits()
         self._allowed.update(page for page in owned if hits.get(page))
 
@@ -56,7 +56,7 @@ class Hands:
         beyond = {page: count - self._allowed[page] for page, count in more.items()}
         # A note that came late, as MongoDB was away, found with others what the dead had owned.
         late = {page for page, count in beyond.items() if count > 0}
-        ended = self._truth.ended_in(self._killed, late) if late else Counter[int]()
+        ended = self._stored.ended_in(self._killed, late) if late else Counter[int]()
         beyond |= {page: more[page] - max(self._allowed[page], ended[page]) for page in late}
         return Repeats(
             sum(more.values()), {page: count for page, count in beyond.items() if count > 0}

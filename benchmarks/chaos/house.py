@@ -28,7 +28,7 @@ from crawlfleet.config.documents.biz import (
 )
 from crawlfleet.config.documents.policies import HostLimits
 from crawlfleet.config.documents.rule import Field, Rule, Selector
-from crawlfleet.config.ssm import SsmConfig
+from crawlfleet.config.in_force import SsmConfig
 from crawlfleet.fleet.lambda_functions import LambdaIds, LambdaWaker
 from crawlfleet.fleet.scaling import ConcurrencyLimit
 from crawlfleet.kernel.aws.clients import Secrets
@@ -107,7 +107,7 @@ class ChaosParts(Parts):
         world: Where everything is.
         service: The function.
         wake: Starts so many consumers; without it a wake-up goes nowhere.
-        tell: Gets what goes wrong without being fatal: there is much of that here.
+        announce: Gets what goes wrong without being fatal: there is much of that here.
     """
 
     def __init__(

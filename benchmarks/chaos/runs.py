@@ -21,17 +21,21 @@ from benchmarks.chaos.hands import Hands
 from benchmarks.chaos.harm import Harm
 from benchmarks.chaos.house import ChaosParts, World, tree_of
 from benchmarks.chaos.kinds import MEANING, Kind, mixture
+from benchmarks.chaos.scrapy_crawl import REQUESTS_A_PAGE, ScrapyCrawl
 from benchmarks.chaos.site import Site, running_site
+from benchmarks.chaos.stored import StoredRequests
 from benchmarks.chaos.submitter import Submitter
 from benchmarks.chaos.ticks import Ticks
-from benchmarks.chaos.truth import Truth
 from crawlfleet.config.documents.biz import FleetLimits
+from crawlfleet.crawling.records.redis import RedisDataQueue
 from infra.local.mongo_server import MongoServer
 from infra.local.redis_server import RedisServer
 
 _LOOK_SECONDS: Final = 0.2
 #: Without a request done for so long a run is over, and has failed.
 STUCK_SECONDS: Final = 120.0
+#: What takes from Redis what it had.
+_LOSSES: Final = frozenset({Kind.REDIS_EMPTY, Kind.REDIS_FLUSH, Kind.REDIS_ROLLBACK})
 #: How long consumers may take to end when all is done, and queues to be empty.
 END_SECONDS: Final = 60.0
 #: Of pages downloaded again without a reason, so many are listed with all that happened to them.
@@ -85,6 +89,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     died_at: dict[str, int]
     invocations: int
     batches_repeated: int
+    #: Pages of the Scrapy crawl, each of which gave an item, and its processes.
+    scrapy_pages: int
+    scrapy_processes: int
     ticks: dict[str, int]
     problems: tuple[str, ...]
 
@@ -132,7 +139,7 @@ def run(
     *,
     progress: Callable[[int, str], None] = lambda _, __: None,
     log: Path | None = None,
-    before_audit: Callable[[Truth], None] = lambda _: None,
+    before_audit: Callable[[StoredRequests], None] = lambda _: None,
 ) -> Report:
     """Do one run. ``progress`` gets what is done and the latest harm, ``log`` every line.
 
@@ -156,7 +163,7 @@ def run(
         try:
             return one.do()
         finally:
-            one.truth.drop()
+            one.stored.drop()
 
 
 @contextmanager
@@ -181,7 +188,7 @@ class _Run:
         stack: ExitStack,
         progress: Callable[[int, str], None],
         log: Path | None,
-        before_audit: Callable[[Truth], None],
+        before_audit: Callable[[StoredRequests], None],
     ) -> None:
         self._plan = plan
         self._progress = progress
@@ -193,7 +200,7 @@ class _Run:
         self._harmed = time.monotonic()
         self._harms: Counter[str] = Counter()
         self._coming = mixture(plan.kinds, plan.harms, self._dice)
-        self.truth = stack.enter_context(Truth(world))
+        self.stored = stack.enter_context(StoredRequests(world))
         self._parts = ChaosParts(world, "audit")
         stack.callback(self._parts.close)
         self._fleet = Fleet(
@@ -215,7 +222,7 @@ class _Run:
             announce=self._announce,
             last=lambda: self._last_batch,
         )
-        self._hands = Hands(self.truth, lambda: servers.site.hits(world.tenant))
+        self._hands = Hands(self.stored, lambda: servers.site.hits(world.tenant))
         self._ticks = Ticks(world, plan.tick_seconds, self._fleet.wake, self._announce)
         self._harm = Harm(
             redis=servers.redis,
@@ -226,6 +233,12 @@ class _Run:
             freezes=plan.freezes,
             announce=self._announce,
         )
+        site = servers.site.url(f"{world.tenant}-scrapy", 0).removesuffix("/0")
+        # It is there for what Redis loses; a run of other harms does without.
+        loses = not _LOSSES.isdisjoint(plan.kinds)
+        crawl = ScrapyCrawl(world, site, loses * plan.requests // REQUESTS_A_PAGE, log)
+        self._crawl = stack.enter_context(crawl)
+        self._items = RedisDataQueue(self._parts.redis)
         stack.callback(self._hands.close)
         stack.enter_context(self._fleet)
         stack.callback(self._ticks.stop)
@@ -240,12 +253,13 @@ class _Run:
         problems = self._until_all_is_done()
         recovered = time.monotonic() - self._harmed
         self._harm.close()
+        problems += self._until_all_is_crawled()
         problems += self._until_all_is_quiet()
         self._ticks.stop()
         self._submitter.stop()
         submitter = self._submitter
-        self._before_audit(self.truth)
-        found = audit(self.truth, self._parts, submitter)
+        self._before_audit(self.stored)
+        found = audit(self.stored, self._parts, submitter)
         return self._report(found, problems, time.monotonic() - started, recovered)
 
     def _until_all_is_done(self) -> list[str]:
@@ -254,7 +268,8 @@ class _Run:
         due = [plan.requests * HARMFUL_PART * (n + 0.5) / plan.harms for n in range(plan.harms)]
         moved = time.monotonic()
         while self._done < plan.requests:
-            done = self.truth.done()
+            done = self.stored.done()
+            self._crawl.keep()
             if done > self._done:
                 moved = time.monotonic()
             self._done = done
@@ -274,11 +289,27 @@ class _Run:
                 self._harms[kind] += 1
                 self._progress(done, kind)
                 self._announce(f"at {done}: {kind}: {MEANING[kind]}")
+                if kind is Kind.KILL:
+                    # What befalls consumers befalls the Scrapy process, too.
+                    self._crawl.kill()
                 self._harm.do(kind)
                 self._harmed = moved = time.monotonic()
             else:
                 self._progress(done, "")
                 time.sleep(_LOOK_SECONDS)
+        return []
+
+    def _until_all_is_crawled(self) -> list[str]:
+        """Consumers go on until each item of the Scrapy crawl is a record."""
+        least, end = self._crawl.pages, time.monotonic() + STUCK_SECONDS
+        while missing := self._crawl.missing(self.stored.items):
+            if len(missing) < least:
+                least, end = len(missing), time.monotonic() + STUCK_SECONDS
+            if time.monotonic() > end:
+                some = ", ".join(missing[:_REPORTED_LIVES])
+                return [f"items of the Scrapy crawl lost: {len(missing)}: {some}"]
+            self._crawl.keep()
+            time.sleep(_LOOK_SECONDS)
         return []
 
     def _until_all_is_quiet(self) -> list[str]:
@@ -287,7 +318,8 @@ class _Run:
         queue_key = self._parts.world.queue_key
         while time.monotonic() < end:
             depth = self._parts.queue.depth(queue_key)
-            if not (depth.queued or depth.leased or depth.delayed):
+            items = self._items.waiting([queue_key])
+            if not (depth.queued or depth.leased or depth.delayed or any(items)):
                 break
             time.sleep(_LOOK_SECONDS)
         if not self._fleet.dismiss(END_SECONDS):
@@ -310,7 +342,7 @@ class _Run:
                 f"({ratio:.2%} beside those in the hands of the killed)"
             )
         for page in list(repeats.needless)[:_REPORTED_LIVES]:
-            self._announce(f"page {page} was downloaded again: {self.truth.life_of(page)}")
+            self._announce(f"page {page} was downloaded again: {self.stored.life_of(page)}")
         return Report(
             seed=plan.seed,
             again=plan.again(),
@@ -328,6 +360,8 @@ class _Run:
             died_at={str(step): count for step, count in self._fleet.died_at.items()},
             invocations=self._fleet.started,
             batches_repeated=submitter.repeated,
+            scrapy_pages=self._crawl.pages,
+            scrapy_processes=self._crawl.started,
             ticks={"ticks": self._ticks.ticks, **self._ticks.sums},
             problems=(*problems, *found.problems),
         )

@@ -33,7 +33,7 @@ class Submitter:
         done: How many are done.
         dice: Decides which batches are sent again.
         wake: What the product's waker does.
-        tell: Gets what was refused.
+        announce: Gets what was refused.
         last: Whether the last batch may be sent: there is work for as long as harm is to be done.
     """
 

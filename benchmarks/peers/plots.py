@@ -55,7 +55,7 @@ def draw(title: str, sides: dict[str, list[float]], folder: Path) -> None:
 
 
 def draw_recovery(rounds: list[dict[str, Any]], folder: Path) -> None:
-    """What was in the hands of the dead, over time: until it is nobody's, and until it is done."""
+    """Draw the requests of the dead over time, until they are nobody's and until they are done."""
     figure, axes = plt.subplots(figsize=(7, 3.5))
     for place, one in enumerate(rounds):
         seconds, theirs, undone = zip(*one["series"], strict=True)
@@ -72,7 +72,7 @@ def draw_recovery(rounds: list[dict[str, Any]], folder: Path) -> None:
 
 
 def draw_politeness(ways: dict[str, dict[str, list[list[float]]]], folder: Path) -> None:
-    """Which part of the small hosts' requests, and of the large one's, was done when."""
+    """Draw the part of the small hosts' requests, and of the large one's, done over time."""
     figure, axes = plt.subplots(figsize=(7, 3.5))
     # All but the first lie nearly upon each other.
     styles = iter(

@@ -1,4 +1,4 @@
-"""What every crawling side is given and hands in: addresses of pages, items in batches of 100."""
+"""The work of every crawling side: addresses of pages in, items in batches of 100 out."""
 
 import json
 import os

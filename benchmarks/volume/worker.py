@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from benchmarks.house import BenchParts
-from benchmarks.usage import report
+from benchmarks.usage import Started, cpu_seconds, peak_kb, report
 from benchmarks.volume.children import begin
 from benchmarks.volume.pages import ROBOTS, page_of
 from crawlfleet.apps import consumer as wiring
@@ -66,19 +66,24 @@ def main() -> None:
     keep_memory()
     counts: Counter[str] = Counter()
     phases: Counter[str] = Counter()
-    started, working = time.perf_counter(), time.process_time()
+    started, working = time.perf_counter(), cpu_seconds()
     stopped = ""
-    while stopped != "idle":
-        end = time.monotonic() + INVOCATION_SECONDS
-        name = f"volume-{number}-{counts['invocations']}"
-        done: dict[str, Any] = consumer.work(name, lambda end=end: end - time.monotonic())  # type: ignore[misc]  # mypy cannot infer a lambda's default
-        counts.update({key: done[key] for key in _COUNTS})
-        counts["invocations"] += 1
-        phases.update(done["phases"])
-        stopped = str(done["stopped_because"])
+    with Started() as others:
+        while stopped != "idle":
+            end = time.monotonic() + INVOCATION_SECONDS
+            name = f"volume-{number}-{counts['invocations']}"
+            done: dict[str, Any] = consumer.work(name, lambda end=end: end - time.monotonic())  # type: ignore[misc]  # mypy cannot infer a lambda's default
+            counts.update({key: done[key] for key in _COUNTS})
+            counts["invocations"] += 1
+            phases.update(done["phases"])
+            stopped = str(done["stopped_because"])
     seconds = time.perf_counter() - started
     more = {"counts": dict(counts), "phases": dict(phases)}
-    facts = {"working_cpu": time.process_time() - working}
+    consumer.close()  # of processes only those count that have ended
+    facts = {
+        "working_cpu": cpu_seconds() - working,
+        "peak_mb": (peak_kb() + others.peak_kb) // 1024,
+    }
     sys.stdout.write(report(pages=counts["done"], seconds=seconds, more=more, **facts) + "\n")
 
 

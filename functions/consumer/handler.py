@@ -1,7 +1,5 @@
 """consumer: downloads pages and stores records until there is nothing to do (SPEC.md A7).
 
-Whoever invokes it with a trial gets to know what a rule yields instead (SPEC.md H8).
-
 Opens the config centre, MongoDB, Redis, and the web.
 """
 
@@ -19,7 +17,7 @@ def lambda_handler(
     context: Any,
     opened: Callable[[], Consumer] = consumer,
 ) -> dict[str, object]:
-    """Work, or try a rule; the invocation's id is the worker's."""
+    """Work; the invocation's id is the worker's."""
     return opened().answer(
         event, context.aws_request_id, lambda: context.get_remaining_time_in_millis() / 1000
     )

@@ -10,13 +10,13 @@ from typing import Any
 from crawlfleet.apps.process import all_of_it_stays
 
 with all_of_it_stays():
-    from crawlfleet.apps.id_issuer import IdIssuer, id_issuer
+    from crawlfleet.apps.id_issuer import EnvironmentIdIssuer, id_issuer
 
 
 def lambda_handler(
     event: dict[str, Any],
     context: Any,  # noqa: ARG001  Lambda's
-    opened: Callable[[], IdIssuer] = id_issuer,
+    opened: Callable[[], EnvironmentIdIssuer] = id_issuer,
 ) -> dict[str, object]:
-    """Answer ``{kind, count, tenant, biz}`` with ``{runs, ids, expires_at}``."""
-    return opened().issue(event)
+    """Answer ``{kind, count, tenant, biz}`` with ``{runs, ids, expires_at}``; or a health check."""
+    return opened().answer(event)

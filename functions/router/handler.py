@@ -9,14 +9,13 @@ from typing import Any
 from crawlfleet.apps.process import all_of_it_stays
 
 with all_of_it_stays():
-    from crawlfleet.api.app import RestApi
-    from crawlfleet.apps.router import router
+    from crawlfleet.apps.router import Router, router
 
 
 def lambda_handler(
     event: dict[str, Any],
     context: Any,
-    opened: Callable[[], RestApi] = router,
+    opened: Callable[[], Router] = router,
 ) -> dict[str, Any]:
-    """Answer one REST proxy event."""
+    """Answer one REST proxy event, or a health check."""
     return opened().answer(event, context)

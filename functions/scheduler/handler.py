@@ -1,4 +1,4 @@
-"""scheduler: the minute's tick (SPEC.md A5, A9, B1, C5): schedules, the dead, recovery, scaling.
+"""scheduler: a tick each half minute (SPEC.md A5, A9, B1, C5): schedules, recovery, scaling.
 
 An event of a rule of somebody's own starts a spider (SPEC.md B1, C2).
 An alarm that comes through SNS has it look after the number of workers at once (SPEC.md A12).
@@ -20,7 +20,7 @@ def lambda_handler(
     event: dict[str, Any],
     context: Any,
     opened: Callable[[], Scheduler] = scheduler,
-) -> Mapping[str, int | str]:
+) -> Mapping[str, object]:
     """Do what is due now, however late or often this is called."""
     return opened().answer(
         event,

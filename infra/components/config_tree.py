@@ -30,14 +30,31 @@ class ConfigTree(Construct):
         arn = Stack.of(self).format_arn(
             service="ssm", resource="parameter", resource_name=self.root.removeprefix("/")
         )
-        # The revision alone is polled; whoever sees a new one reads the whole tree.
+        # The revision alone is polled; whoever sees a new one reads it with its snapshot, and the
+        # whole tree where there is none.
+        revision, snapshot = f"{arn}/{names.CONFIG_REVISION}", f"{arn}/{names.CONFIG_SNAPSHOT}/*"
         iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=["ssm:GetParameter"],
-            resource_arns=[f"{arn}/{names.CONFIG_REVISION}"],
+            grantee=grantee, actions=["ssm:GetParameters"], resource_arns=[revision, snapshot]
+        )
+        # So versions before the snapshot poll it: a deployment changes rights before it changes
+        # code, and workers go on with theirs for a quarter of an hour.
+        iam.Grant.add_to_principal(
+            grantee=grantee, actions=["ssm:GetParameter"], resource_arns=[revision]
         )
         iam.Grant.add_to_principal(
             grantee=grantee,
             actions=["ssm:GetParametersByPath"],
             resource_arns=[arn, f"{arn}/*"],
+        )
+        # By its alias, as a function may stand in another region than the key, where no stack can
+        # refer to it; and by Parameter Store alone.
+        stack = Stack.of(self)
+        iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=["kms:Decrypt"],
+            resource_arns=[stack.format_arn(service="kms", resource="key", resource_name="*")],
+            conditions={
+                "StringEquals": {"kms:ViaService": f"ssm.{stack.region}.amazonaws.com"},
+                "ForAnyValue:StringEquals": {"kms:ResourceAliases": names.config_key(self.root)},
+            },
         )

@@ -87,7 +87,7 @@ class CrawlFunction(Construct):
             memory_size=spec.memory_mb,
             timeout=Duration.seconds(spec.timeout_seconds),
             reserved_concurrent_executions=reserved_concurrency,
-            environment=dict(environment),
+            environment={**environment, **_dual_stack(network, ipv6=spec.ipv6)},
             role=role,
             log_group=log_group,
             tracing=lambda_.Tracing.ACTIVE if stage.tracing else lambda_.Tracing.DISABLED,
@@ -143,6 +143,11 @@ class CrawlFunction(Construct):
             enforce_ssl=True,
             removal_policy=RemovalPolicy.DESTROY,
         )
+
+
+def _dual_stack(network: FleetNetwork | None, *, ipv6: bool) -> dict[str, str]:
+    """Have AWS's SDKs use endpoints that IPv6 leads to: what they say goes past the NAT."""
+    return {"AWS_USE_DUALSTACK_ENDPOINT": "true"} if network is not None and ipv6 else {}
 
 
 def _place(network: FleetNetwork | None, *, ipv6: bool) -> dict[str, Any]:

@@ -1,16 +1,18 @@
 """Alarms: on what the monitor finds, and on what it cannot see of itself (SPEC.md A11, B13).
 
 **Findings.** The monitor judges by the config centre's thresholds and emits 0 or 1 of each kind, so
-these alarms know no thresholds and a change of one needs no deployment. They tell machines, scaling
-among them; people are told by the monitor itself, which knows where and how bad, once an incident.
+these alarms know no thresholds and a change of one needs no deployment. They notify machines,
+scaling among them; the monitor itself, which knows where and how bad, notifies people once for each
+incident. A stage may have those alone that start workers: an alarm costs, and the monitor notifies
+machines of every finding, too.
 
-**Of the monitor itself, and of AWS.** That its looks stay away, and the scheduler's ticks, which it
-may be too blind to tell; that its messages fail, errors, throttles and slowness of the functions,
-events given up on, the API's faults, ElastiCache's processor and memory. These tell people and
-machines, and what somebody is to be woken for tells phones too: that nobody watches, is told or
-starts workers, that a function or the API fails, that Redis fills up.
+**Of the monitor itself, and of AWS.** Missing evaluations, and missing ticks of the scheduler,
+which the monitor may be too blind to report; messages that fail, errors, throttles and slowness of
+the functions, events given up on, the API's faults, ElastiCache's processor and memory. These
+notify people and machines, and phones too where it is urgent: without evaluations, messages or new
+workers, when a function or the API fails, when Redis fills up.
 
-An alarm watches metrics of its own region and tells topics there. So pools of other regions have
+An alarm watches metrics of its own region and notifies topics there. So pools of other regions have
 none: what the monitor finds of their workers it finds here, by what they write into Redis, and the
 dashboard has what Lambda measures of them.
 
@@ -38,7 +40,7 @@ from infra.fleet import AsynchronousInvocation, FunctionSpec
 from infra.pools import fleet_of
 from infra.stages import ElastiCache, Stage
 
-#: The monitor looks once a minute. One look may see what is over in the next.
+#: The monitor evaluates once a minute. One evaluation may find what is over in the next.
 _LEAST_MINUTES: Final = 2
 #: Of the time that a function has: what takes longer is about to be cut off.
 _NEAR_THE_END: Final = 0.9
@@ -48,13 +50,16 @@ _DESCRIPTION: Final = 1_000
 _ABOVE: Final = cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD
 _BELOW: Final = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
 _QUIET: Final = cloudwatch.TreatMissingData.NOT_BREACHING
+#: Who goes on where a function fails.
+_NEXT: Final = "the next tick goes on"
+_GOES_ON: Final = {names.TRIALS: "whoever tries a rule is told to try again"}
 
 
 class FleetAlarms(Construct):
     """Every alarm of a stage.
 
     Attributes:
-        findings: The alarm of each kind of finding, for whoever acts on one.
+        findings: The alarms of findings by kind, for whoever acts on one.
     """
 
     def __init__(
@@ -67,22 +72,21 @@ class FleetAlarms(Construct):
         dead_letters: Mapping[str, sqs.IQueue],
         api: apigateway.RestApi,
         notifications: Notifications,
-        undelivered: sqs.IQueue | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         self._stage = stage
         self._made: set[str] = set()
         self._everybody: tuple[sns.ITopic, ...] = (notifications.people, notifications.machines)
         self._machines: tuple[sns.ITopic, ...] = (notifications.machines,)
-        self._woken: tuple[sns.ITopic, ...] = (*self._everybody, notifications.phones)
-        self.findings = {kind: self._finding(kind) for kind in Kind}
+        self._all_with_phones: tuple[sns.ITopic, ...] = (*self._everybody, notifications.phones)
+        self.findings = {kind: self._finding(kind) for kind in alarm_names.finding_kinds(stage)}
         self._monitor()
         for spec in fleet_of(stage.pools).at_home:
             self._function(spec, functions[spec.name])
             if spec.asynchronous is not None and spec.keeps_dead_letters:
                 self._dead_letters(spec.name, spec.asynchronous, dead_letters[spec.name])
-        if undelivered is not None:
-            self._undelivered(undelivered)
+        if stage.spider_rules:
+            self._starts_waiting()
         self._api(api)
         if isinstance(stage.redis, ElastiCache):
             for node in alarm_names.redis_nodes(stage, stage.redis):
@@ -101,8 +105,9 @@ class FleetAlarms(Construct):
             self._own(metric.finding(kind.value)),
             threshold=0,
             minutes=evaluations_required(kind, _LEAST_MINUTES),
-            missing=cloudwatch.TreatMissingData.MISSING,
-            reports=self._machines,
+            # In an hour without work what is not found is not emitted.
+            missing=_QUIET,
+            topics=self._machines,
         )
 
     def _monitor(self) -> None:
@@ -117,7 +122,7 @@ class FleetAlarms(Construct):
             minutes=3,
             compare=_BELOW,
             missing=cloudwatch.TreatMissingData.BREACHING,
-            reports=self._woken,
+            topics=self._all_with_phones,
         )
         scheduler = names.function_name(self._stage.name, names.SCHEDULER)
         self._alarm(
@@ -131,7 +136,7 @@ class FleetAlarms(Construct):
             minutes=3,
             compare=_BELOW,
             missing=cloudwatch.TreatMissingData.BREACHING,
-            reports=self._woken,
+            topics=self._all_with_phones,
         )
         self._alarm(
             alarm_names.MESSAGES_FAILED,
@@ -142,7 +147,7 @@ class FleetAlarms(Construct):
             threshold=0,
             minutes=3,
             missing=_QUIET,
-            reports=self._woken,
+            topics=self._all_with_phones,
         )
 
     def _function(self, spec: FunctionSpec, function: lambda_.IFunction) -> None:
@@ -151,13 +156,14 @@ class FleetAlarms(Construct):
         self._alarm(
             alarm_names.errors(name),
             f"The {name} has failed in three of five minutes. Its log {log} says why: look for"
-            " ERROR and for `Task timed out`. Nothing accepted is lost: the next tick goes on.",
+            " ERROR and for `Task timed out`. Nothing accepted is lost:"
+            f" {_GOES_ON.get(name, _NEXT)}.",
             function.metric_errors(period=Duration.minutes(1), statistic="Sum"),
             threshold=0,
             minutes=5,
             of_these=3,
             missing=_QUIET,
-            reports=self._woken,
+            topics=self._all_with_phones,
         )
         self._alarm(
             alarm_names.throttles(name),
@@ -186,10 +192,9 @@ class FleetAlarms(Construct):
         self._alarm(
             alarm_names.dead_letters(name),
             f"Events of the {name} were given up on. The attribute ErrorMessage of the messages in"
-            f" the queue {queue.queue_name} says why. No tick has to be sent again, as the next one"
-            " does its work; what starts a spider has: hand it over by hand. Purge the queue when"
-            f" the cause is mended, or wait for {treated.dead_letters_kept_hours} h, after which"
-            " each is gone.",
+            f" the queue {queue.queue_name} says why. Nothing has to be sent again: the next tick"
+            " does its work, and starts what was to be started. Purge the queue when the cause is"
+            f" mended, or wait for {treated.dead_letters_kept_hours} h, after which each is gone.",
             queue.metric_approximate_number_of_messages_visible(
                 period=Duration.minutes(5), statistic="Maximum"
             ),
@@ -198,18 +203,16 @@ class FleetAlarms(Construct):
             missing=_QUIET,
         )
 
-    def _undelivered(self, queue: sqs.IQueue) -> None:
+    def _starts_waiting(self) -> None:
+        log = f"/aws/lambda/{names.function_name(self._stage.name, names.SCHEDULER)}"
         self._alarm(
-            alarm_names.STARTS_UNDELIVERED,
-            "EventBridge could not give an event to the scheduler that is to start a spider. The"
-            f" attribute ERROR_MESSAGE of the messages in the queue {queue.queue_name} says why."
-            " What they say can be handed to the scheduler by hand, for up to 14 days: it starts"
-            " each once. Then purge the queue.",
-            queue.metric_approximate_number_of_messages_visible(
-                period=Duration.minutes(5), statistic="Maximum"
-            ),
+            alarm_names.STARTS_WAITING,
+            "Events that are to start spiders wait for a quarter of an hour: a part is away, or a"
+            f" biz has as many open jobs as it may. The log {log} says which: look for `wait for"
+            " their start`. Each tick tries again, for 14 days; each is started once.",
+            self._own(metric.STARTS_WAITING),
             threshold=0,
-            minutes=1,
+            minutes=15,
             missing=_QUIET,
         )
 
@@ -223,7 +226,7 @@ class FleetAlarms(Construct):
             minutes=5,
             of_these=3,
             missing=_QUIET,
-            reports=self._woken,
+            topics=self._all_with_phones,
         )
         self._alarm(
             alarm_names.API_SLOW,
@@ -255,7 +258,7 @@ class FleetAlarms(Construct):
             threshold=85,
             minutes=5,
             missing=_QUIET,
-            reports=self._woken,
+            topics=self._all_with_phones,
         )
 
     def _own(self, name: str, statistic: str = "Maximum") -> cloudwatch.Metric:
@@ -288,9 +291,9 @@ class FleetAlarms(Construct):
         of_these: int | None = None,
         compare: cloudwatch.ComparisonOperator = _ABOVE,
         missing: cloudwatch.TreatMissingData,
-        reports: tuple[sns.ITopic, ...] | None = None,
+        topics: tuple[sns.ITopic, ...] | None = None,
     ) -> cloudwatch.Alarm:
-        """An alarm over so many periods, or so many of these, that tells when it comes and goes."""
+        """Make an alarm over so many periods, or so many of these; it notifies of both ends."""
         self._made.add(name)
         alarm = cloudwatch.Alarm(
             self,
@@ -304,8 +307,8 @@ class FleetAlarms(Construct):
             datapoints_to_alarm=of_these or minutes,
             treat_missing_data=missing,
         )
-        for topic in self._everybody if reports is None else reports:
-            reported = actions.SnsAction(topic)
-            alarm.add_alarm_action(reported)
-            alarm.add_ok_action(reported)
+        for topic in self._everybody if topics is None else topics:
+            action = actions.SnsAction(topic)
+            alarm.add_alarm_action(action)
+            alarm.add_ok_action(action)
         return alarm

@@ -11,6 +11,7 @@ import hashlib
 
 from aws_cdk import Stack, Tags
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.components.nat_instance import user_data
@@ -55,9 +56,16 @@ class FleetNetwork(Construct):
                     name="stores", subnet_type=ec2.SubnetType.PRIVATE_ISOLATED, cidr_mask=26
                 ),
             ],
-            gateway_endpoints={
-                "S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3)
-            },
+        )
+        endpoint = self.vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
+        # Pages of the web live in S3 too, and so does what NAT instances install; no function
+        # writes there, so nothing leaves by this way.
+        endpoint.add_to_policy(
+            iam.PolicyStatement(
+                principals=[iam.AnyPrincipal()],
+                actions=["s3:GetObject", "s3:GetObjectVersion", "s3:ListBucket"],
+                resources=["*"],
+            )
         )
         if instances is not None:
             instances.connections.allow_from(

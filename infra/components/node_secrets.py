@@ -31,7 +31,8 @@ class NodeSecrets(Construct):
         super().__init__(scope, construct_id)
         self.name_pattern = names.node_secret(stage.name, "{node}")
         self._prefix = names.node_secret(stage.name, "")
-        self._proxies = names.proxy_secret(stage.name, "")
+        self._for_pages = names.proxy_secret(stage.name, ""), f"{names.tenant_secrets(stage.name)}/"
+        self._for_traces = names.collector_secret(stage.name, "")
         for node in stage.nodes:
             # Not the L2 construct: that one would fill in a random password that is no URI.
             secret = secretsmanager.CfnSecret(
@@ -49,11 +50,18 @@ class NodeSecrets(Construct):
         """Lets the grantee read the URI of every node of this stage, of later ones too."""
         self._grant(grantee, self._prefix)
 
-    def grant_read_proxies(self, grantee: iam.IGrantable) -> None:
-        """Lets the grantee read this stage's lists of proxies, which operators make by hand."""
-        self._grant(grantee, self._proxies)
+    def grant_read_for_pages(self, grantee: iam.IGrantable) -> None:
+        """Lets the grantee read what pages are asked for with, which operators make by hand.
 
-    def _grant(self, grantee: iam.IGrantable, prefix: str) -> None:
+        That is lists of proxies, and the secrets that tenants' documents refer to.
+        """
+        self._grant(grantee, *self._for_pages)
+
+    def grant_read_for_traces(self, grantee: iam.IGrantable) -> None:
+        """Lets the grantee read what the collector of traces is told, which operators make."""
+        self._grant(grantee, self._for_traces)
+
+    def _grant(self, grantee: iam.IGrantable, *prefixes: str) -> None:
         iam.Grant.add_to_principal(
             grantee=grantee,
             actions=["secretsmanager:GetSecretValue"],
@@ -64,5 +72,6 @@ class NodeSecrets(Construct):
                     resource_name=f"{prefix}*",
                     arn_format=ArnFormat.COLON_RESOURCE_NAME,
                 )
+                for prefix in prefixes
             ],
         )

@@ -28,10 +28,10 @@ class Notifications(Construct):
     """Three topics, the key they are encrypted with, and who is subscribed.
 
     Attributes:
-        people: For administrators, who are told everything.
-        phones: For those whom what is critical wakes.
+        people: For administrators, who are notified of everything.
+        phones: For phones, which are notified of what is critical.
         machines: For programs; its messages can be filtered by ``tenant``.
-        key: Of all.
+        key: Of all, and of the configuration.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, stage: Stage) -> None:
@@ -41,7 +41,7 @@ class Notifications(Construct):
         self.key = kms.Key(
             self,
             "Key",
-            description=f"Messages of {names.PRODUCT} {stage.name}",
+            description=f"Messages and configuration of {names.PRODUCT} {stage.name}",
             enable_key_rotation=True,
             removal_policy=kept(stage),
         )
@@ -57,15 +57,18 @@ class Notifications(Construct):
             )
         )
         _pin(self.key, "TopicKey")
+        # The stage's one key: the configuration is encrypted with it, too.
+        called = names.config_key(names.config_root(stage.name))
+        kms.Alias(self, "Name", alias_name=called, target_key=self.key)
         self.people = self._topic("People", stage, f"Crawlfleet {stage.name}")
         self.phones = self._topic("Phones", stage, f"Crawlfleet {stage.name}")
         self.machines = self._topic("Machines", stage, f"Crawlfleet {stage.name} (JSON)")
-        reported = stage.notify
-        for email in reported.emails:
+        addresses = stage.notify
+        for email in addresses.emails:
             self._subscribe(self.people, "email", email)
-        for phone in reported.phones:
+        for phone in addresses.phones:
             self._subscribe(self.phones, "sms", phone)
-        for machine in reported.machines:
+        for machine in addresses.machines:
             protocol = "sqs" if machine.startswith("arn:") else "https"
             self._subscribe(self.machines, protocol, machine)
 

@@ -1,7 +1,7 @@
 """The queue's Redis: an ElastiCache replication group that evicts nothing, or one that stands.
 
-MongoDB is the truth and Redis the index (DESIGN.md, decision 1), so losing it costs a rebuild and
-no request; yet an entry that Redis evicted quietly would wait for recovery, hence ``noeviction``.
+MongoDB holds every request, Redis an index (DESIGN.md, decision 1): its loss costs a rebuild and no
+request; yet an entry that Redis evicted quietly would wait for recovery, hence ``noeviction``.
 A stage that keeps its state keeps of Redis a snapshot: the group itself would hold on to its
 subnets and firewall, without which neither its stack nor the network could be deleted.
 """
@@ -17,12 +17,17 @@ from constructs import Construct
 
 from crawlfleet.kernel import names
 from infra.components.keeping import kept, saved
+from infra.redis_users import rules_of_tenant, user_name
 from infra.stages import ElastiCache, Engine, GivenRedis, Stage
 
 PORT = 6379
 
 #: Version of each engine, and the family of parameters that belongs to it.
 _ENGINES: Final = {Engine.REDIS: ("7.1", "redis7"), Engine.VALKEY: ("8.0", "valkey8")}
+
+_PASSWORD: Final = secretsmanager.SecretStringGenerator(
+    exclude_punctuation=True, include_space=False, password_length=64
+)
 
 
 class RedisStore(Protocol):
@@ -101,9 +106,7 @@ class ElastiCacheStore(Construct):
             "Token",
             secret_name=token_name(stage),
             description="AUTH token of the queue's Redis",
-            generate_secret_string=secretsmanager.SecretStringGenerator(
-                exclude_punctuation=True, include_space=False, password_length=64
-            ),
+            generate_secret_string=_PASSWORD,
             # It opens this group and no other: a next one makes its own, under the same name.
             removal_policy=RemovalPolicy.DESTROY,
         )
@@ -139,8 +142,7 @@ class ElastiCacheStore(Construct):
             port=PORT,
             at_rest_encryption_enabled=True,
             transit_encryption_enabled=True,
-            # A reference that CloudFormation resolves while deploying, not the token.
-            auth_token=token.secret_value.unsafe_unwrap(),
+            **self._access(stage, settings, token),
             snapshot_name=settings.snapshot,
             snapshot_retention_limit=settings.snapshot_days,
             snapshot_window="03:00-04:00",
@@ -156,6 +158,54 @@ class ElastiCacheStore(Construct):
         )
         self.token_id = token.secret_arn
         self.token_name = token_name(stage)
+
+    def _access(
+        self, stage: Stage, settings: ElastiCache, token: secretsmanager.Secret
+    ) -> dict[str, Any]:
+        """Return who is let in: whoever has the token, or the users of a group.
+
+        ElastiCache has the one or the other. The functions are the user ``default`` then, whose
+        password is the token, so they connect as before.
+        """
+        # References that CloudFormation resolves while deploying, not the secrets.
+        password = token.secret_value.unsafe_unwrap()
+        if not settings.scrapy_tenants:
+            return {"auth_token": password}
+        users = [self._user(stage, settings, "default", "~* +@all", password)]
+        for tenant in settings.scrapy_tenants:
+            name = user_name(tenant)
+            secret = secretsmanager.Secret(
+                self,
+                f"Password-{tenant}",
+                secret_name=f"{token_name(stage)}-{name}",
+                description=f"Password of {name}, which sees the keys of {tenant} alone",
+                generate_secret_string=_PASSWORD,
+                removal_policy=RemovalPolicy.DESTROY,
+            )
+            rules = rules_of_tenant(tenant, cluster=bool(settings.cluster_shards))
+            own = secret.secret_value.unsafe_unwrap()
+            users.append(self._user(stage, settings, name, rules, own))
+        group = elasticache.CfnUserGroup(
+            self,
+            "Users",
+            engine=settings.engine.value,
+            user_group_id=f"{names.PRODUCT}-{stage.name}",
+            user_ids=[user.ref for user in users],
+        )
+        return {"user_group_ids": [group.ref]}
+
+    def _user(
+        self, stage: Stage, settings: ElastiCache, name: str, rules: str, password: str
+    ) -> elasticache.CfnUser:
+        return elasticache.CfnUser(
+            self,
+            f"User-{name}",
+            engine=settings.engine.value,
+            user_id=f"{names.PRODUCT}-{stage.name}-{name}",
+            user_name=name,
+            access_string=f"on {rules}",
+            passwords=[password],
+        )
 
     def grant_token(self, grantee: iam.IGrantable, *, away: bool = False) -> None:
         """Lets the grantee read the AUTH token; nobody ``away`` reaches this Redis."""

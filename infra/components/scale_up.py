@@ -1,12 +1,11 @@
 """Scaling at once: what the monitor finds too much has the workers looked after (SPEC.md A12, H4).
 
 An alarm's message is only the reason to look: the scheduler sees for itself what there is to do,
-and what it does not get to hear the next minute's tick finds. So a message is worth nothing when it
+and what it does not get to hear the next tick finds. So a message is worth nothing when it
 is old, and may come twice.
 """
 
 from collections.abc import Mapping
-from typing import Final
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
@@ -16,11 +15,9 @@ from constructs import Construct
 
 from crawlfleet.kernel import names
 from crawlfleet.monitoring.incidents.kinds import Kind
+from infra import alarm_names
 from infra.components.notifications import Notifications
 from infra.stages import Stage
-
-#: What more workers may be the answer to.
-KINDS: Final = (Kind.BACKLOG, Kind.OLDEST_WAITING, Kind.WILL_BE_LATE, Kind.NO_WORKERS)
 
 
 class ScaleUp(Construct):
@@ -67,6 +64,6 @@ class ScaleUp(Construct):
             endpoint=scheduler.function_arn,
         )
         action = actions.SnsAction(self.topic)
-        for kind in KINDS:
+        for kind in alarm_names.SCALING:
             findings[kind].add_alarm_action(action)
             findings[kind].add_ok_action(action)

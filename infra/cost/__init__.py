@@ -2,8 +2,7 @@
 
 ::
 
-    prices.toml   prices, measurements, assumptions: every number that goes in
-    inputs        that file as values
+    inputs        crawlfleet/jobs/costs/prices.toml as values: every number that goes in
     shapes        what a stage consists of, as far as it costs
     model         the arithmetic: lines of so many dollars, each with its assumption
     peers         what others have published

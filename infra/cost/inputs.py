@@ -1,4 +1,7 @@
-"""Prices, measurements and assumptions, as ``infra/prices.toml`` has them."""
+"""Prices, measurements and assumptions, from the table that ships with the product.
+
+A bill of a stage and what a running crawl is said to cost come from one file.
+"""
 
 import tomllib
 from datetime import date
@@ -8,7 +11,9 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-PRICES: Final = Path(__file__).resolve().parent.parent / "prices.toml"
+from crawlfleet.jobs.costs.prices import TABLE
+
+PRICES: Final = TABLE
 
 Price = Annotated[float, Meta(ge=0)]
 Amount = Annotated[float, Meta(ge=0)]
@@ -72,6 +77,7 @@ class OtherPrices(_Table, frozen=True, kw_only=True):
     secret_month: Price
     kms_key_month: Price
     million_events: Price
+    million_queue_calls: Price
     s3_gb_month: Price
 
 
@@ -127,8 +133,10 @@ class Assumed(_Table, frozen=True, kw_only=True):
     archived_part: Part
     archived_kb: Amount
     tick_seconds: Amount
+    due_seconds: Amount
     log_kb_a_call: Amount
     monitor_log_kb: Amount
+    idle_log_kb: Amount
     active_seconds: Part
     bizs: Amount
     hosts: Amount
@@ -146,6 +154,7 @@ class Inputs(_Table, frozen=True, kw_only=True):
 
     about: About
     prices: Prices
+    regions: dict[str, dict[str, Price]]
     measured: Measured
     assumed: Assumed
 

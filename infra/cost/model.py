@@ -12,6 +12,8 @@ from infra.cost.shapes import Shape
 
 HOURS_A_MONTH: Final = 730
 _MINUTES_A_MONTH: Final = HOURS_A_MONTH * 60
+#: Lambda looks into the queue of the ticks between two minutes: five at once, 20 s each.
+_POLLS_A_MINUTE: Final = 15
 _MILLION: Final = 1_000_000
 #: How long an invocation works, and stays when there is nothing left: its overhead.
 _INVOCATION_SECONDS: Final = 875.0
@@ -99,9 +101,12 @@ def bill(inputs: Inputs, shape: Shape, pages: float = _MILLION) -> Bill:
         by_work=(
             Line(
                 what="CloudWatch metrics of work",
-                usd=shape.work_series * inputs.prices.cloudwatch.metric_month,
-                how=f"{shape.work_series:g} series while there is work, by the hour: "
-                f"{inputs.assumed.bizs:g} bizs and {inputs.assumed.hosts:g} hosts",
+                usd=(shape.stage_series + shape.work_series)
+                * inputs.prices.cloudwatch.metric_month,
+                how=f"{shape.stage_series + shape.work_series:g} series while there is work, by "
+                f"the hour: {shape.stage_series} of the stage, its Redis and its nodes, "
+                f"{shape.work_series:g} of {inputs.assumed.bizs:g} bizs and "
+                f"{inputs.assumed.hosts:g} hosts",
             ),
             Line(
                 what="API Gateway, detailed metrics",
@@ -118,13 +123,14 @@ def _seconds_of_work(inputs: Inputs) -> Line:
     """The monitor writes a line for each second in which a biz did something, and one for all."""
     measured, assumed = inputs.measured, inputs.assumed
     each = assumed.bizs * measured.biz_second_log_kb + measured.stage_second_log_kb
-    kb_a_minute = each * assumed.active_seconds * 60
+    kb_a_minute = each * assumed.active_seconds * 60 + assumed.monitor_log_kb
     return Line(
-        what="logs of seconds with work",
+        what="logs of work",
         usd=kb_a_minute * _MINUTES_A_MONTH / _KB_A_GB * inputs.prices.cloudwatch.log_gb,
         how=f"{kb_a_minute:.0f} KB a minute: {measured.biz_second_log_kb:g} KB a biz and second "
         f"of {assumed.bizs:g} bizs, {measured.stage_second_log_kb:g} KB of the stage, "
-        f"in {assumed.active_seconds:.0%} of the seconds",
+        f"in {assumed.active_seconds:.0%} of the seconds, and {assumed.monitor_log_kb:g} KB of "
+        "metrics",
     )
 
 
@@ -229,6 +235,20 @@ def _kb_over_nat(assumed: Assumed) -> float:
     return (assumed.page_kb + assumed.request_kb) * (1 - assumed.ipv6) + assumed.store_kb
 
 
+def waiting_for_schedules(inputs: Inputs, shape: Shape) -> float:
+    """Return what a month costs more where a schedule is due in every minute of it.
+
+    The scheduler runs schedules at their time: a tick waits for what is due before the next one.
+    """
+    return _MINUTES_A_MONTH * inputs.assumed.due_seconds * _tick_second(inputs, shape)
+
+
+def _tick_second(inputs: Inputs, shape: Shape) -> float:
+    functions = inputs.prices.functions
+    gb_second = functions.gb_second_arm64 if shape.arm64 else functions.gb_second_x86_64
+    return shape.tick_gb * gb_second
+
+
 def _by_month(inputs: Inputs, shape: Shape) -> Iterator[Line]:
     prices, assumed = inputs.prices, inputs.assumed
     node = prices.elasticache_hour[shape.redis_type]
@@ -244,32 +264,31 @@ def _by_month(inputs: Inputs, shape: Shape) -> Iterator[Line]:
         how=f"{shape.mongodb}, three members; one of your own costs what it costs",
     )
     yield _nat(inputs, shape)
-    gb_second = (
-        prices.functions.gb_second_arm64 if shape.arm64 else prices.functions.gb_second_x86_64
-    )
     ticks = shape.ticks * _MINUTES_A_MONTH
     yield Line(
         what="scheduler and monitor",
-        usd=ticks * assumed.tick_seconds * shape.tick_gb * gb_second
-        + ticks / _MILLION * (prices.functions.million_calls + prices.other.million_events),
-        how=f"each minute, {assumed.tick_seconds:g} s at {shape.tick_gb:g} GB",
+        usd=ticks * assumed.tick_seconds * _tick_second(inputs, shape)
+        + ticks / _MILLION * (prices.functions.million_calls + prices.other.million_events)
+        + _MINUTES_A_MONTH * _POLLS_A_MINUTE / _MILLION * prices.other.million_queue_calls,
+        how=f"{shape.ticks} ticks a minute, {assumed.tick_seconds:g} s at {shape.tick_gb:g} GB",
     )
     watch = prices.cloudwatch
     yield Line(
         what="CloudWatch metrics",
         usd=shape.series * watch.metric_month,
-        how=f"{shape.series} series of the stage, its Redis and its nodes",
+        how=f"{shape.series} series: that it is watched, and ticks; the others by work",
     )
     yield Line(
         what="alarms and dashboard",
         usd=shape.alarms * watch.alarm_month + shape.dashboard * watch.dashboard_month,
         how=f"{shape.alarms} alarms, {shape.dashboard:d} dashboard",
     )
-    log_gb = _MINUTES_A_MONTH * (assumed.monitor_log_kb + shape.ticks * assumed.log_kb_a_call)
+    log_gb = _MINUTES_A_MONTH * (assumed.idle_log_kb + shape.ticks * assumed.log_kb_a_call)
     yield Line(
         what="logs of ticks",
         usd=log_gb / _KB_A_GB * watch.log_gb,
-        how=f"{assumed.monitor_log_kb:g} KB of metrics a minute",
+        how=f"{assumed.idle_log_kb:g} KB of metrics a minute, and {assumed.log_kb_a_call:g} KB of "
+        "each tick",
     )
     yield Line(
         what="secrets",
@@ -279,7 +298,7 @@ def _by_month(inputs: Inputs, shape: Shape) -> Iterator[Line]:
     yield Line(
         what="KMS",
         usd=shape.keys * prices.other.kms_key_month,
-        how=f"{shape.keys} key, of the topics; its first two rotations add as much each",
+        how=f"{shape.keys} key, topics and configuration; its first two rotations add as much each",
     )
 
 

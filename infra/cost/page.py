@@ -13,6 +13,7 @@ from infra.cost.model import (
     consumer_seconds,
     one_page_a_call,
     own_bill,
+    waiting_for_schedules,
 )
 from infra.cost.peers import PUBLISHED
 from infra.cost.shapes import COMPARED, Shape, shape_of
@@ -79,6 +80,7 @@ def _parts(inputs: Inputs) -> Iterator[str]:
     yield _gateways(inputs, shapes[-1])
     yield "### A month without a page"
     yield _table(bills, [one.by_month for one in bills])
+    yield _schedules(inputs, shapes[0])
     yield (
         f"While there is work, each hour of it adds its share of {_work(bills[0])} a month: "
         f"{_reported(bills[0].by_work)}."
@@ -89,6 +91,15 @@ def _parts(inputs: Inputs) -> Iterator[str]:
     yield "### Beside what others have published"
     yield _peers(inputs, bills, shapes[0])
     yield _chart(inputs, bills, shapes[0])
+
+
+def _schedules(inputs: Inputs, shape: Shape) -> str:
+    month = waiting_for_schedules(inputs, shape)
+    return (
+        "Schedules run at their time: the scheduler waits for one that is due before its next "
+        f"tick, {inputs.assumed.due_seconds:g} s on average. A schedule for every minute is "
+        f"{dollars(month)} more a month, one for every hour {dollars(month / 60)}."
+    )
 
 
 def _table(bills: Sequence[Bill], parts: Sequence[Sequence[Line]]) -> str:

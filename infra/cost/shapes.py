@@ -16,7 +16,7 @@ COMPARED: Final = (AWS_SMALL, AWS_LARGE)
 
 #: Of each method of the API: calls, 4xx, 5xx, and both latencies.
 _API_SERIES: Final = 5
-#: That of the topics.
+#: That of topics and configuration.
 _KEYS: Final = 1
 
 
@@ -31,8 +31,9 @@ class Shape:
         arm64: Which price of a GB-second.
         redis_nodes: Nodes of the replication group, of ``redis_type``.
         nats: NAT instances of ``nat_type``, or gateways where that is None, for ``zones``.
-        ticks: Functions that are called each minute.
-        series: Metric series that there are always; ``work_series`` those of an hour with work,
+        ticks: Calls of functions by clocks in a minute.
+        series: Metric series that there are always; ``stage_series`` those of the stage, its Redis
+            and its nodes in an hour with work, ``work_series`` those of bizs and hosts in one,
             ``api_series`` those of an hour with calls.
         alarms: Alarms.
         secrets: Secrets.
@@ -54,6 +55,7 @@ class Shape:
     nat_type: str | None
     ticks: int
     series: int
+    stage_series: int
     work_series: float
     api_series: float
     alarms: int
@@ -89,11 +91,13 @@ def shape_of(stage: Stage, assumed: Assumed, *, mongodb: Mapping[str, str] | Non
         nats=vpc.nat_count,
         zones=ZONES,
         nat_type=vpc.nat_instance_type if vpc.nat is Nat.INSTANCE else None,
-        ticks=len(ticking),
-        series=len(metric_names.FLEET)
+        ticks=sum(2 if clock.again_seconds else 1 for clock in FLEET.clocks),
+        series=len(metric_names.IDLE),
+        stage_series=len(metric_names.FLEET)
         + len(metric_names.REDIS)
         + nodes * len(metric_names.NODE)
-        + len(Kind),
+        + len(Kind)
+        - len(metric_names.IDLE),
         work_series=assumed.bizs * len(metric_names.QUEUE_KEY)
         + assumed.hosts * len(metric_names.HOST),
         api_series=assumed.api_methods * _API_SERIES,

@@ -1,7 +1,8 @@
 """``python -m infra.local up | down | status | event``: the local cloud from the command line.
 
 ``status`` ends with 0 where it runs and every part answers, with 1 where one does not, and with 3
-where nothing runs; ``event`` with 0 where a job is started, with 1 where none is, and also with 3.
+where nothing runs; ``event`` with 0 where a job is started, with 1 where none is, and also with 3;
+``down`` with 4 where there is no state folder.
 """
 
 import argparse
@@ -11,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from crawlfleet.cli.console import printable
+from crawlfleet.cli.terminal import printable
 from infra.local.cloud import down, up
 from infra.local.events import event_for, find_rule, hand_over, input_of, read_event
 from infra.local.health import advice, look
@@ -19,12 +20,14 @@ from infra.local.notifications import latest
 from infra.local.parts import PartError
 from infra.local.pools import SHAPE, parse_pools
 from infra.local.server import Options, serve
-from infra.local.state import Addresses, StateFolder
+from infra.local.state import Addresses, StateFolder, export_hint, hint
 
 #: Notifications that ``status`` shows.
 _NOTIFICATIONS: Final = 5
 #: Exit status of ``status`` where nothing runs, as that of init scripts.
 NOT_RUNNING: Final = 3
+#: Exit status of ``down`` where there is no state folder, as that of commands which find nothing.
+NO_STATE: Final = 4
 
 
 def _port(text: str) -> int:
@@ -59,11 +62,26 @@ def _parser() -> argparse.ArgumentParser:
         help="a package with Scrapy spiders that consumers run, as a stage's scrapy_packages",
     )
     starting.add_argument(
+        "--extra",
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="a package with executors or resolvers of your own, as a stage's extra_packages",
+    )
+    starting.add_argument(
         "--pool",
         action="append",
         default=[],
         metavar="NAME:KEY=VALUE,...",
         help=f"a further kind of worker: {SHAPE}; the stage document's `pools` says how many",
+    )
+    starting.add_argument(
+        "--scrapy-user",
+        action="append",
+        default=[],
+        metavar="TENANT",
+        help="a Redis user for Scrapy processes of a tenant, which sees its keys alone; its"
+        " password is in STATE/redis-users.acl",
     )
     folder = argparse.ArgumentParser(add_help=False)
     folder.add_argument("--state", type=Path, default=Path(".crawlfleet"), help="state folder")
@@ -166,7 +184,9 @@ def main(arguments: list[str]) -> int:
                         seed=not options.no_seed,
                         api_port=options.port,
                         scrapy=options.scrapy,
+                        extra=options.extra,
                         pools=options.pool,
+                        scrapy_users=options.scrapy_user,
                         variables=dict(pair.split("=", 1) for pair in options.env),
                     )
                 )
@@ -178,7 +198,9 @@ def main(arguments: list[str]) -> int:
                         consumers=options.consumers,
                         api_port=options.port,
                         scrapy=options.scrapy,
+                        extra=options.extra,
                         pools=options.pool,
+                        scrapy_users=options.scrapy_user,
                     )
                 )
             case "up":
@@ -187,17 +209,31 @@ def main(arguments: list[str]) -> int:
                     consumers=options.consumers,
                     api_port=options.port,
                     scrapy=options.scrapy,
+                    extra=options.extra,
                     pools=options.pool,
+                    scrapy_users=options.scrapy_user,
                 )
-                print("Crawlfleet is up; `make down` stops it.\n")
+                print(f"Crawlfleet is up; `{hint('down', folder.path)}` stops it.")
+                print(export_hint(folder.path))
                 _show(addresses)
+            case "down" if not folder.path.is_dir():
+                print(
+                    f"nothing to stop: there is no folder {folder.path}, so no local cloud was "
+                    f"started with it; `{hint('up', folder.path)}` starts one",
+                    file=sys.stderr,
+                )
+                return NO_STATE
             case "down":
                 stopped = down(options.state)
-                print(f"stopped; data stays in {folder.path}" if stopped else "nothing was running")
+                print(
+                    f"stopped; data stays in {folder.path}"
+                    if stopped
+                    else f"nothing was running in {folder.path}"
+                )
             case command:
                 running = folder.read() if folder.is_served() else None
                 if running is None:
-                    print("not running; `make up` starts it")
+                    print(f"not running; `{hint('up', folder.path)}` starts it")
                     return NOT_RUNNING
                 if command == "event":
                     return _try_rule(running, options)

@@ -1,4 +1,7 @@
-"""EventBridge on one machine: the fleet's clocks, each invoking its function at a fixed rate."""
+"""EventBridge on one machine: the fleet's clocks, each invoking its function at a fixed rate.
+
+A clock with `again_seconds` sends its event once more, as the queue that does so on AWS.
+"""
 
 import asyncio
 import json
@@ -26,6 +29,18 @@ def scheduled_event(rule: str, at: datetime) -> dict[str, Any]:
         "resources": [f"arn:aws:events:{REGION}:{ACCOUNT}:rule/{rule}"],
         "detail": {},
     }
+
+
+def queued_event(queue: str, event: str) -> str:
+    """The event of a queue of SQS that hands on another event, as Lambda reads it."""
+    record = {
+        "messageId": str(uuid.uuid4()),
+        "body": event,
+        "eventSource": "aws:sqs",
+        "eventSourceARN": f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}",
+        "awsRegion": REGION,
+    }
+    return json.dumps({"Records": [record]})
 
 
 class Clocks:
@@ -72,7 +87,13 @@ class Clocks:
         loop = asyncio.get_running_loop()
         due = loop.time()
         while True:
-            self._service.send(self._function_names[clock.function], self._event(clock))
+            event, name = self._event(clock), self._function_names[clock.function]
+            self._service.send(name, event)
+            if clock.again_seconds:
+                await asyncio.sleep(clock.again_seconds)
+                self._service.send(
+                    name, queued_event(f"{self._rule_names[clock.name]}-again", event)
+                )
             due += clock.every_seconds
             # After a sleep of the whole machine, one tick is enough.
             due = max(due, loop.time())

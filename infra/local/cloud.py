@@ -24,7 +24,7 @@ from infra.local.parts import (
     port_is_free,
     python_environment,
 )
-from infra.local.state import Addresses, StateFolder
+from infra.local.state import Addresses, StateFolder, hint
 
 #: All parts together, on a slow and busy machine.
 START_SECONDS: Final = 120.0
@@ -49,6 +49,7 @@ class LocalCloud:
         seed: bool = True,
         variables: Mapping[str, str] | None = None,
         scrapy: Sequence[str] = (),
+        extra: Sequence[str] = (),
         pools: Sequence[str] = (),
     ) -> None:
         """Describe the cloud; see `infra.local.server.Options`."""
@@ -60,6 +61,7 @@ class LocalCloud:
             seed=seed,
             variables=variables,
             scrapy=scrapy,
+            extra=extra,
             pools=pools,
         )
         self._server: GuardedProcess | None = None
@@ -171,7 +173,9 @@ def serve_arguments(
     api_port: int = 0,
     variables: Mapping[str, str] | None = None,
     scrapy: Sequence[str] = (),
+    extra: Sequence[str] = (),
     pools: Sequence[str] = (),
+    scrapy_users: Sequence[str] = (),
 ) -> list[str]:
     """Command line of the serving process."""
     return [
@@ -181,7 +185,9 @@ def serve_arguments(
         *(() if seed else ("--no-seed",)),
         *(f"--env={name}={value}" for name, value in (variables or {}).items()),
         *(f"--scrapy={place}" for place in scrapy),
+        *(f"--extra={place}" for place in extra),
         *(f"--pool={pool}" for pool in pools),
+        *(f"--scrapy-user={tenant}" for tenant in scrapy_users),
     ]
 
 
@@ -191,7 +197,9 @@ def up(
     consumers: int = 2,
     api_port: int = 0,
     scrapy: Sequence[str] = (),
+    extra: Sequence[str] = (),
     pools: Sequence[str] = (),
+    scrapy_users: Sequence[str] = (),
 ) -> Addresses:
     """Start a local cloud that outlives this process.
 
@@ -206,14 +214,21 @@ def up(
         said = advice(look(addresses), addresses.log_dir) if addresses else ""
         if said:
             raise PartError(f"it runs already{where}, and {said}")
-        raise PartError(f"it runs already{where}; `make status` shows it, `make down` stops it")
+        shows, stops = (hint(verb, folder.path) for verb in ("status", "down"))
+        raise PartError(f"it runs already{where}; `{shows}` shows it, `{stops}` stops it")
     if api_port and not port_is_free(api_port):
         raise PartError(f"port {api_port} is taken; name another, or none to have one chosen")
     log_path = folder.log_dir / "cloud.log"
     with log_path.open("wb") as log:
         process = subprocess.Popen(  # noqa: S603  ourselves
             serve_arguments(
-                folder.path, consumers=consumers, api_port=api_port, scrapy=scrapy, pools=pools
+                folder.path,
+                consumers=consumers,
+                api_port=api_port,
+                scrapy=scrapy,
+                extra=extra,
+                pools=pools,
+                scrapy_users=scrapy_users,
             ),
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -291,7 +291,7 @@ def run(url: str | None, pages: int, *, as_json: bool) -> int:
     console = Console(stderr=as_json)
     with tempfile.TemporaryDirectory(prefix="crawlfleet-demo-") as name:
         folder = Path(name)
-        console.print("starting Redis, MongoDB, the AWS control plane and the five functions ...")
+        console.print("starting Redis, MongoDB, the AWS control plane and the six functions ...")
         with LocalCloud(folder / "cloud") as cloud, _site(url, folder) as site:
             console.print(f"  API      {cloud.api_url}")
             rules = f"{SAMPLES.parent.name}/{SAMPLES.name}/bizs/default/{site.biz}.yaml"

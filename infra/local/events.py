@@ -1,7 +1,8 @@
 """EventBridge on one machine: a stage's rule that starts a spider, tried with an event.
 
 Rules are a deployed stage's. This does with one of them what EventBridge does: looks whether its
-pattern matches, makes the scheduler's input of the event, and hands it over.
+pattern matches, makes the scheduler's input of the event, and hands it over: to the scheduler, and
+to the queue of which a tick starts what could not be started at once.
 """
 
 import json
@@ -14,11 +15,19 @@ from typing import Any, Final
 
 from crawlfleet.kernel import names
 from crawlfleet.kernel.aws import clients as aws
-from infra.local.aws_server import ACCOUNT, REGION
+from infra.local.aws_server import ACCOUNT, CREDENTIALS, REGION
 from infra.local.clocks import scheduled_event
 from infra.local.parts import PartError
 from infra.local.state import STAGE, Addresses
-from infra.spider_rules import PATTERN_FIELDS, SpiderRule, rule_name, start_input, value_at
+from infra.spider_rules import (
+    DELAY_SECONDS,
+    KEPT_DAYS,
+    PATTERN_FIELDS,
+    SpiderRule,
+    rule_name,
+    start_input,
+    value_at,
+)
 from infra.stages import STAGES, StageError, find_stage
 
 #: EventBridge takes no larger event.
@@ -149,23 +158,21 @@ def input_of(rule: SpiderRule, event: Mapping[str, Any]) -> dict[str, object]:
 
 
 def hand_over(addresses: Addresses, said: dict[str, object]) -> Handed:
-    """Give the scheduler of a running local cloud what a rule has made.
+    """Give the queue and the scheduler of a running local cloud what a rule has made.
 
     Raises:
-        PartError: it does not answer.
+        PartError: one of them does not answer.
     """
     from botocore.exceptions import BotoCoreError, ClientError
 
-    client = aws.client(
-        "lambda",
-        endpoint_url=addresses.lambda_endpoint_url,
-        timeout_seconds=_SECONDS,
-        attempts=1,
-        region_name=addresses.region,
-        aws_access_key_id="local",
-        aws_secret_access_key="local",  # noqa: S106  nobody asks for a secret
-    )
+    queue = _client("sqs", addresses.aws_endpoint_url)
+    client = _client("lambda", addresses.lambda_endpoint_url)
     function = names.function_name(STAGE, names.SCHEDULER)
+    try:
+        url = queue.get_queue_url(QueueName=names.starts_queue(STAGE))["QueueUrl"]
+        queue.send_message(QueueUrl=url, MessageBody=json.dumps(said))
+    except (BotoCoreError, ClientError, OSError) as error:
+        raise PartError(f"the queue does not answer: {error}; see `make status`") from error
     try:
         answer = client.invoke(FunctionName=function, Payload=json.dumps(said).encode())
         content = json.loads(answer["Payload"].read())
@@ -173,3 +180,26 @@ def hand_over(addresses: Addresses, said: dict[str, object]) -> Handed:
         raise PartError(f"the scheduler does not answer: {error}; see `make status`") from error
     started = not answer.get("FunctionError") and "job" in content
     return Handed(input=said, answer=content, started=started)
+
+
+def make_starts_queue(endpoint_url: str) -> str:
+    """Make the queue of events that start spiders, as a stage with rules has it; return its URL."""
+    attributes = {
+        "MessageRetentionPeriod": str(KEPT_DAYS * 24 * 3600),
+        "DelaySeconds": str(DELAY_SECONDS),
+    }
+    name = names.starts_queue(STAGE)
+    made = _client("sqs", endpoint_url).create_queue(QueueName=name, Attributes=attributes)
+    return str(made["QueueUrl"])
+
+
+def _client(service: str, endpoint_url: str) -> Any:
+    return aws.client(
+        service,
+        endpoint_url=endpoint_url,
+        timeout_seconds=_SECONDS,
+        attempts=1,
+        region_name=REGION,
+        aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+    )

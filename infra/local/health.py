@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, Final
 
 import pymongo
@@ -18,14 +19,12 @@ from pymongo.errors import PyMongoError
 from crawlfleet.kernel.errors import CrawlfleetError
 from crawlfleet.kernel.redis.connection import RedisConnection
 from infra.local.aws_server import READY_PATH
-from infra.local.state import Addresses
+from infra.local.state import Addresses, hint
 
 #: For a part that has nothing to do but to answer.
 PART_SECONDS: Final = 2.0
 #: The API's first answer starts a process, and without Redis it waits for that one first.
 API_SECONDS: Final = 15.0
-
-REMEDY: Final = "`make down && make up` starts it again; what is stored is kept"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +61,9 @@ def advice(parts: Sequence[Health], log_dir: str) -> str:
     mute = [health.part for health in parts if not health.answers]
     if mute:
         verb = "does" if len(mute) == 1 else "do"
-        return f"{' and '.join(mute)} {verb} not answer: {REMEDY}"
+        down, up = (hint(verb, Path(log_dir).parent) for verb in ("down", "up"))
+        again = f"`{down} && {up}` starts it again; what is stored is kept"
+        return f"{' and '.join(mute)} {verb} not answer: {again}"
     if any(health.problem for health in parts):
         return f"all parts answer, but not all is well; the logs in {log_dir} say why"
     return ""

@@ -109,8 +109,8 @@ def local_fleet(pools: Sequence[LocalPool]) -> Fleet:
     return fleet_of([pool.kind for pool in pools])
 
 
-def reported(pools: Sequence[LocalPool], region: str) -> str:
-    """Tell functions of the pools (kernel.queue_key.Pool); nothing where there are none."""
+def pools_json(pools: Sequence[LocalPool], region: str) -> str:
+    """Write the pools as functions read them (kernel.queue_key.Pool); empty without any."""
     if not pools:
         return ""
     return json.dumps(

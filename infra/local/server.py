@@ -21,6 +21,8 @@ from crawlfleet.kernel import names
 from infra.fleet import FLEET, INVOKE_VARIABLES, FunctionSpec
 from infra.local.aws_server import CREDENTIALS, REGION, AwsServer
 from infra.local.clocks import Clocks
+from infra.local.events import make_starts_queue
+from infra.local.extra_packages import link_extras
 from infra.local.gateway import Gateway
 from infra.local.invoke_api import InvokeApi
 from infra.local.keys import DEFAULT_KEY_ID, ApiKeys
@@ -29,10 +31,11 @@ from infra.local.lambda_service import LambdaService
 from infra.local.mongo_server import MongoServer
 from infra.local.notifications import Inbox, make_topics
 from infra.local.parts import LOOPBACK, PartError, python_environment
-from infra.local.pools import LocalPool, local_fleet, parse_pools, reported
+from infra.local.pools import LocalPool, local_fleet, parse_pools, pools_json
 from infra.local.redis_server import RedisServer
 from infra.local.seeding import seed_config
 from infra.local.state import STAGE, Addresses, Lock, StateFolder
+from infra.redis_users import AclFile, tenant_errors
 from infra.spiders import SpiderPackage, SpidersError, find_packages
 
 #: Environments of a function that reserves no concurrency: more would only share the processors.
@@ -62,7 +65,9 @@ class Options:
         variables: Added to every function's environment.
         scrapy: Folders of the packages whose Scrapy spiders consumers run, relative to the
             checkout, as ``scrapy_packages`` of a stage names them.
+        extra: Folders of packages with code of one's own, as ``extra_packages`` names them.
         pools: Further kinds of worker, see ``pools.py``.
+        scrapy_users: Tenants whose Scrapy processes have a Redis user, see ``redis_users.py``.
     """
 
     state: Path
@@ -72,7 +77,22 @@ class Options:
     api_port: int = 0
     variables: Mapping[str, str] = field(default_factory=dict)
     scrapy: Sequence[str] = ()
+    extra: Sequence[str] = ()
     pools: Sequence[str] = ()
+    scrapy_users: Sequence[str] = ()
+
+
+def redis_access(acl_file: Path, tenants: Sequence[str]) -> tuple[str, ...]:
+    """Write the Redis users of tenants; return the server's options, none where there are none.
+
+    Raises PartError (a tenant can have none).
+    """
+    if errors := tenant_errors(tenants):
+        raise PartError("; ".join(errors))
+    if not tenants:
+        return ()
+    AclFile(acl_file).write(tenants)
+    return ("--aclfile", str(acl_file.resolve()))
 
 
 def local_function(
@@ -83,9 +103,12 @@ def local_function(
 ) -> LocalFunction:
     """A function of the fleet as this machine runs it."""
     pool = next((one for one in pools if one.kind.name == spec.pool), None)
-    addresses = {**addresses, names.ENV_POOL: spec.pool, names.ENV_POOLS: reported(pools, REGION)}
+    addresses = {**addresses, names.ENV_POOL: spec.pool, names.ENV_POOLS: pools_json(pools, REGION)}
     leaving = {names.ENV_SOURCE_ADDRESS: pool.address} if pool and pool.address else {}
-    reserved = options.consumers if spec.name == names.CONSUMER else spec.reserved_concurrency
+    # What AWS keeps for the others against a flood no other function takes here: each has its own.
+    reserved = options.consumers if spec.name == names.CONSUMER else None
+    if spec.pool:
+        reserved = spec.reserved_concurrency
     asynchronous = spec.asynchronous
     name = names.function_name(STAGE, spec.name)
     wanted = {variable: addresses[variable] for variable in spec.environment if addresses[variable]}
@@ -126,9 +149,9 @@ def local_function(
 
 def _python_path(spec: FunctionSpec, addresses: Mapping[str, str]) -> str:
     """Return a function's module path; the operator's spiders come last, as in a bundle."""
-    found = python_environment()["PYTHONPATH"]
+    extra = addresses.get("extra", "") if spec.finds_extras else ""
     spiders = addresses["spiders"] if spec.runs_spiders else ""
-    return os.pathsep.join([found, spiders]) if spiders else found
+    return os.pathsep.join(filter(None, (python_environment()["PYTHONPATH"], extra, spiders)))
 
 
 def link_spiders(places: Sequence[str], folder: Path) -> tuple[SpiderPackage, ...]:
@@ -161,7 +184,7 @@ def _variables(
     lambda_url: str,
     packages: Sequence[SpiderPackage],
     folder: Path,
-    topics: Mapping[str, str],
+    queues: Mapping[str, str],
     consumers: int,
 ) -> dict[str, str]:
     """Values of every variable that ``fleet.py`` may give a function; empty ones are left out."""
@@ -174,10 +197,11 @@ def _variables(
         names.ENV_LOG_LEVEL: os.environ.get(names.ENV_LOG_LEVEL, "INFO"),
         names.ENV_REDIS_URL: redis_url,
         names.ENV_REDIS_SECRET: "",
+        names.ENV_PLAIN_STORES: "",
         names.ENV_NODE_SECRET: names.node_secret(STAGE, "{node}"),
         names.ENV_CONSUMER_CEILING: str(consumers),
         names.ENV_DEFAULT_API_KEY_ID: DEFAULT_KEY_ID,
-        **topics,
+        **queues,
         **{
             variable: names.function_name(STAGE, function)
             for function, variable in INVOKE_VARIABLES.items()
@@ -219,6 +243,8 @@ async def _serve(options: Options, folder: StateFolder) -> None:
     last, logs = folder.read(), folder.log_dir
     spiders = folder.path / "spiders"
     packages = link_spiders(options.scrapy, spiders)
+    extra = folder.path / "extra"
+    extras = link_extras(options.extra, _ROOT, extra)
     pools = parse_pools(options.pools)
     fleet = local_fleet(pools)
     before = {} if last is None else asdict(last)
@@ -229,6 +255,7 @@ async def _serve(options: Options, folder: StateFolder) -> None:
                 folder.path / "redis",
                 port=folder.port_of(before.get("redis_url")),
                 log_path=logs / "redis.log",
+                options=redis_access(folder.path / "redis-users.acl", options.scrapy_users),
             )
         )
         mongo = parts.enter_context(
@@ -247,20 +274,21 @@ async def _serve(options: Options, folder: StateFolder) -> None:
         )
         _keep_node_secret(aws.endpoint_url, mongo.uri)
         if options.seed:
-            seed_config(aws.endpoint_url, REGION)
+            seed_config(aws.endpoint_url, REGION, pools=pools)
 
         keys = ApiKeys(folder.keys_path)
         api_port = options.api_port or folder.port_of(before.get("api_url"))
         lambda_port = folder.port_of(before.get("lambda_endpoint_url"))
         lambda_url = f"http://{LOOPBACK}:{lambda_port}"
         topics = make_topics(aws.endpoint_url, REGION, lambda_url)
+        queue = {names.ENV_STARTS_QUEUE: make_starts_queue(aws.endpoint_url)}
         variables = _variables(
             redis.url,
             aws.endpoint_url,
             lambda_url,
             packages,
             spiders,
-            topics,
+            {**topics, **queue, "extra": str(extra) if extras else ""},
             options.consumers,
         )
         service = LambdaService(

@@ -15,11 +15,13 @@
 import fcntl
 import json
 import os
+import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from crawlfleet.kernel.names import ENV_STATE
 from infra.local.parts import PartError, free_port, port_is_free
 
 STAGE: Final = "local"
@@ -43,6 +45,28 @@ class Addresses:
     region: str
     log_dir: str
     pools: tuple[str, ...] = ()
+
+
+#: The state folder of the checkout, which `make` takes where nothing else is said.
+_OWN: Final = Path(__file__).resolve().parents[2] / ".crawlfleet"
+
+
+def hint(verb: str, folder: Path) -> str:
+    """Write the command that does something to the local cloud of a folder: up, down, status."""
+    if folder == _OWN:
+        return f"make {verb}"
+    state = shlex.quote(str(folder))
+    return (
+        f"make {verb} STATE={state}" if verb == "status" else f"crawlfleet {verb} --state {state}"
+    )
+
+
+def export_hint(folder: Path) -> str:
+    """Write how commands find the local cloud of a folder from anywhere; none for the usual one."""
+    if folder == _OWN:
+        return ""
+    state = shlex.quote(str(folder))
+    return f"`export {ENV_STATE}={state}` has commands find it from anywhere.\n"
 
 
 class StateFolder:
@@ -128,7 +152,8 @@ class Lock:
             os.close(descriptor)
             raise PartError(
                 f"a local cloud already runs on {self._folder.path}; "
-                "`make status` shows it, `make down` stops it"
+                f"`{hint('status', self._folder.path)}` shows it, "
+                f"`{hint('down', self._folder.path)}` stops it"
             ) from None
         self._descriptor = descriptor
         return self

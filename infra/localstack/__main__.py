@@ -107,7 +107,8 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--keep", type=Path, help="an empty folder for logs, which are kept there")
     chosen = parser.parse_args(arguments)
-    if not _LEAST_PAGES <= chosen.pages <= (most := len(module_names())):
+    most = len(module_names())
+    if not _LEAST_PAGES <= chosen.pages <= most:
         parser.error(f"argument --pages: must be {_LEAST_PAGES} to {most}, which the site has")
     if chosen.keep is not None and chosen.keep.exists() and any(chosen.keep.iterdir()):
         parser.error(f"argument --keep: {chosen.keep} is not empty")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping
@@ -13,10 +12,6 @@ from crawlfleet.kernel import names
 from infra.bundle import ROOT
 from infra.local.parts import python_environment
 from infra.localstack.commands import Command
-from infra.steps import StepError
-
-#: The command where none called ``cdk`` is on PATH; the Makefile has its own and names it.
-ENV_COMMAND: Final = "CDK"
 
 _SECONDS: Final = 300.0
 #: Wheels may have to be downloaded first.
@@ -105,21 +100,9 @@ _ACCOUNT: Final = "000000000000"
 
 
 def find_command(environment: Mapping[str, str]) -> list[str]:
-    """The command of the CDK: on PATH, or what ``CDK`` says.
-
-    Raises:
-        StepError: there is neither.
-    """
-    path = environment.get("PATH", os.defpath)
-    if found := shutil.which("cdk", path=path):
-        return [found]
-    if named := environment.get(ENV_COMMAND):
-        return shlex.split(named)
-    raise StepError(
-        "there is no command `cdk`",
-        f"Run it as `make localstack`, or say in {ENV_COMMAND} what it is, such as"
-        " `npx --yes aws-cdk`.",
-    )
+    """The command of the CDK: on PATH, or the one that is fetched and checked."""
+    found = shutil.which("cdk", path=environment.get("PATH", os.defpath))
+    return [found] if found else [sys.executable, str(ROOT / "infra" / "cdk_command.py")]
 
 
 def gaps(access_all: Callable[..., list[dict[str, str]]], stacks: list[str]) -> list[str]:

@@ -4,10 +4,12 @@ Each function is one step, and says what it saw; what it needs from earlier ones
 """
 
 import time
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from botocore.exceptions import ClientError
@@ -18,19 +20,25 @@ from crawlfleet.monitoring.incidents.kinds import ADVICE, Kind
 from crawlfleet.sdk import Client
 from infra.aws_access import Access
 from infra.localstack import settings
+from infra.localstack.bids import Bids
 from infra.localstack.cdk import Cdk, gaps
+from infra.localstack.clients import LocalStackAccess
 from infra.localstack.embedded_metrics import EmbeddedMetrics
+from infra.localstack.guarded import Guarded, drop_token, guarded_site, keep_token, logged, stored
 from infra.localstack.hand import Hand
 from infra.localstack.inbox import Inbox, alarm_name, ends, rings
+from infra.localstack.jobs import Jobs
 from infra.localstack.leftovers import KINDS, standing
 from infra.localstack.load import Load
+from infra.localstack.own_code import OwnCode
 from infra.localstack.readback import Readback, after_the_crawl
 from infra.localstack.release import next_release
 from infra.localstack.ringing import verdict
 from infra.localstack.scene import Scene
 from infra.localstack.site import urls
 from infra.localstack.starts import Starts
-from infra.localstack.workforce import Workforce
+from infra.localstack.trial import tried
+from infra.localstack.workforce import Workforce, now_ms
 from infra.smoke import checks, pages
 from infra.smoke.deployment import Deployment, find_deployment, log_group, stack_name
 from infra.smoke.logs import entries
@@ -72,7 +80,7 @@ class Journey:
     _began: datetime = field(init=False)
 
     def __post_init__(self) -> None:
-        self.access = Access(self.scene.environment)
+        self.access = LocalStackAccess(self.scene.environment)
         self.hand = Hand(self.access, STAGE)
         self._began = datetime.now(UTC)
 
@@ -129,13 +137,15 @@ class Journey:
         with self.steps.step("an idle fleet, by a tick of the rule") as step:
             workers.idle(step)
         fetch_context = self.fetch_context
-        with self.steps.step(f"{self.count} pages, and the wake-up") as step:
+        with self.steps.step(f"{self.count} pages that wait") as step:
+            began_ms = now_ms()
+            workers.hold()
             ids = pages.submit(self.deployment, client, fetch_context)
-            # A look while nearly all of them wait: the minute's may come when none does any more.
+            # A look at once; the minute's are more.
             self.hand.invoke(names.MONITOR)
-            workers.woken(step)
-        with self.steps.step("scaling up, by an alarm") as step:
-            workers.scale_up(step)
+            step.saw("no worker may run, and no tick comes")
+        with self.steps.step("scaling up, by an alarm on its metric") as step:
+            workers.scale_up(step, began_ms)
             # And one while all workers are there.
             self.hand.invoke(names.MONITOR)
         with self.steps.step("the crawl") as step:
@@ -147,19 +157,24 @@ class Journey:
             self._ticked(step)
         with self.steps.step("metrics, read back") as step:
             self._read_back(metrics, step)
-        starts = Starts(self.deployment, client, self.hand, self.scene.site_url)
+        starts = Starts(self._jobs(client), self.hand)
         with self.steps.step("a rule of one's own, by an event") as step:
             starts.by_event(step)
-            # It has the time of the next step to fire.
+            # These have the time of the next step: the one to fire, the other to be kept.
             starts.enable_clock(step)
+            starts.keep_event()
         with self.steps.step("an update under load") as step:
             self._update(client, step, fetch_context)
         with self.steps.step("a rule of one's own, by its clock") as step:
             starts.by_clock(step)
-        with self.steps.step("scaling down") as step:
-            workers.scale_down(step)
-        with self.steps.step("a schedule, and a tick of the rule alone") as step:
-            workers.by_a_tick_alone(step, fetch_context.urls[:_SCHEDULED])
+        with self.steps.step("an event that was kept, by a tick") as step:
+            starts.kept_event(step)
+        with self.steps.step("a job by bidding") as step:
+            self._reconfigure(step, settings.BUSY, settings.FULL, settings.BIDDING)
+            Bids(self._jobs(client)).placed(step)
+            self._reconfigure(step, settings.BUSY, settings.FULL)
+        self._use_more_bizs(client)
+        self._let_go(client, workers, fetch_context)
         with self.steps.step("people and machines are told") as step:
             self._reported(inbox, step)
         with self.steps.step("the recovery") as step:
@@ -171,6 +186,50 @@ class Journey:
                     step.saw(verdict(checks.alarm_states(self.deployment)))
                 else:
                     step.saw(one.look(self.deployment))
+
+    def _let_go(
+        self, client: Client, workers: Workforce, fetch_context: pages.FetchContext
+    ) -> None:
+        """The steps of a fleet that is let go, and called for again by what little there is."""
+        with self.steps.step("scaling down") as step:
+            workers.scale_down(step)
+        with self.steps.step("the wake-up, by a submission") as step:
+            few = replace(fetch_context, urls=fetch_context.urls[:_SCHEDULED])
+            ids = pages.submit(self.deployment, client, few)
+            workers.woken(step)
+            pages.wait_done(self.deployment, client, few, ids, _CRAWL, step)
+            workers.gone()
+        with self.steps.step("a schedule, and a tick of the rule alone") as step:
+            workers.by_a_tick_alone(step, fetch_context.urls[:_SCHEDULED])
+
+    def _jobs(self, client: Client) -> Jobs:
+        return Jobs(self.deployment, client, self.scene.site_url)
+
+    def _use_more_bizs(self, client: Client) -> None:
+        """The steps of a trial, and of bizs beside the sample's: own code, a token, own states."""
+        with self.steps.step("a trial of a rule") as step:
+            tried(self.deployment, client, self.fetch_context.urls[0], step)
+        with self.steps.step("code of one's own") as step:
+            own_code = settings.own_code(self.scene.site_url)
+            self._reconfigure(step, settings.BUSY, settings.FULL, more=own_code)
+            OwnCode(self._jobs(client)).found(step)
+            self._reconfigure(step, settings.BUSY, settings.FULL)
+        with guarded_site(self.scene.site_url) as site:
+            guarded = Guarded(
+                self.deployment,
+                client,
+                site,
+                documents=partial(stored, self.scene.mongo_uri),
+                lines=partial(logged, self.deployment),
+            )
+            with self.steps.step("a secret in a header") as step:
+                keep_token(self.deployment, site.token)
+                self._reconfigure(step, settings.BUSY, settings.FULL, more=settings.guarded())
+                guarded.crawled(step)
+            with self.steps.step("states of a biz's own") as step:
+                guarded.reviewed(step)
+                self._reconfigure(step, settings.BUSY, settings.FULL)
+                drop_token(self.deployment)
 
     def _deploy(self, step: Step) -> None:
         uri_is_in = False
@@ -203,17 +262,24 @@ class Journey:
             return False
         return True
 
-    def _push(self, *changes: dict[str, Any]) -> str:
+    def _push(
+        self, *changes: dict[str, Any], more: Mapping[str, str] = MappingProxyType({})
+    ) -> str:
         own = settings.own_site(self.scene.site_url)
-        return settings.push(self.access, STAGE, own, *changes)
+        return settings.push(self.access, STAGE, own, *changes, more=more)
 
-    def _reconfigure(self, step: Step, *changes: dict[str, Any]) -> None:
+    def _reconfigure(
+        self,
+        step: Step,
+        *changes: dict[str, Any],
+        more: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         def revision() -> str:
             health = checks.asked_health(self.deployment)
             return str((health.get("deep") or {}).get("revision"))
 
         before = revision()
-        pushed, began = self._push(*changes), time.monotonic()
+        pushed, began = self._push(*changes, more=more), time.monotonic()
         if pushed == before:
             raise StepError("the change has changed nothing", "See infra/localstack/settings.py.")
         wait_for(

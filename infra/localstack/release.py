@@ -1,7 +1,7 @@
 """The next release: the same stacks with another version of our package in them.
 
 A stack update replaces whatever holds the package and updates every function. What differs is one
-line, ``__version__``, which ``/health?deep=1`` shows: so it can be seen which release answers.
+line, ``__version__``, which ``/v1/health`` shows: so it can be seen which release answers.
 """
 
 import re

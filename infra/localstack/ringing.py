@@ -14,18 +14,20 @@ from crawlfleet.monitoring.incidents.kinds import Kind
 from infra import alarm_names
 from infra.steps import StepError
 
-#: The disk that is taken to be full, the backlog that the journey says there is, and work without a
-#: worker: a look may fall between what an idle fleet is given and its first worker, and where other
-#: looks are missing LocalStack lets an alarm of two periods ring by one.
+#: The disk that is taken to be full, the backlog that waits while no worker may run, the ticks that
+#: do not come meanwhile, and work without a worker: a look may fall between what an idle fleet is
+#: given and its first worker, and where other looks are missing LocalStack lets an alarm of two
+#: periods ring by one.
 PROVOKED: Final = frozenset(
     {
         alarm_names.finding(Kind.STORAGE),
         alarm_names.finding(Kind.BACKLOG),
         alarm_names.finding(Kind.NO_WORKERS),
+        alarm_names.SCHEDULER_SILENT,
     }
 )
-#: Those that take silence for a fault.
-BORN_RINGING: Final = frozenset({alarm_names.MONITOR_SILENT, alarm_names.SCHEDULER_SILENT})
+#: Those that take silence for a fault, and that the journey lets nobody silence.
+BORN_RINGING: Final = frozenset({alarm_names.MONITOR_SILENT})
 #: An alarm is judged within this of being made; those for silence not again for three minutes.
 _FIRST_JUDGED: Final = timedelta(minutes=2)
 

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from crawlfleet.kernel import names
-from crawlfleet.monitoring.incidents.kinds import Kind
 from crawlfleet.sdk import Client, RequestStatus
+from infra import alarm_names
+from infra.aws_access import asked
 from infra.localstack import settings
 from infra.localstack.hand import Hand
 from infra.localstack.inbox import alarm_name
@@ -20,6 +21,8 @@ from infra.steps import Step, StepError, wait_for
 SCHEDULE: Final = "journey"
 _SOON: Final = 30.0
 _TICK: Final = 90.0
+#: An alarm is judged each time that its periods are over, and wants two of them.
+_ALARM: Final = 300.0
 #: A schedule that is due just after a tick is run by the next one.
 _FIRE: Final = 150.0
 #: Looks of the scheduler at an idle fleet until all of it is let go, at most.
@@ -51,6 +54,8 @@ class Workforce:
         self._hand = hand
         self._wait = wait
         self._sleep = sleep
+        self._events = deployment.access.client("events")
+        self._targets: list[dict[str, Any]] = []
         self._consumers = log_group(deployment.stage, names.CONSUMER)
         self._scheduler = log_group(deployment.stage, names.SCHEDULER)
 
@@ -61,7 +66,7 @@ class Workforce:
 
     def idle(self, step: Step) -> None:
         """A tick of the rule has given an idle fleet as little as it needs; nobody else could."""
-        self._allowed(settings.IDLE, _TICK, "The minute's tick sets it, once there is a rule.")
+        self._allowed(settings.IDLE, _TICK, "A tick sets it, once there is a rule.")
         deployed = self._deployment.settings.consumer_concurrency
         step.saw(f"deployed with {deployed}, {settings.IDLE} may run at once")
 
@@ -77,27 +82,59 @@ class Workforce:
         )
         step.saw(f"a worker after {time.monotonic() - began:.1f} s")
 
-    def scale_up(self, step: Step) -> None:
-        """An alarm has as many workers started as there should be, and allowed before that."""
-        began_ms = _now_ms()
-        self._set_alarm("ALARM")
-        self._allowed(settings.PEAK, _SOON, "The alarm's topic wakes the scheduler, which sets it.")
-        self._wait(
-            lambda: self._scaled_since(began_ms),
-            _SOON,
-            f"the alarm has the scheduler look after the workers, and allow {settings.PEAK}",
-            "It comes by the topic `scale`: see whether the scheduler is subscribed to it.",
-            log_group=self._scheduler,
+    def hold(self) -> None:
+        """Let no worker run, and no tick see to it: what raises that now is an alarm."""
+        rule = self._tick_rule
+        answer = asked(f"reading {rule}", self._events.list_targets_by_rule, Rule=rule)
+        self._targets = answer["Targets"]
+        ids = [target["Id"] for target in self._targets]
+        # LocalStack goes on firing a rule that is disabled: without a target nothing comes of it.
+        asked(f"emptying {rule}", self._events.remove_targets, Rule=rule, Ids=ids)
+        # What it has fired already comes again, half a minute later.
+        queue = names.again_queue(self._deployment.stage, "scheduler-tick")
+        sqs = self._deployment.access.client("sqs")
+        url = asked(f"finding {queue}", sqs.get_queue_url, QueueName=queue)["QueueUrl"]
+        asked(f"emptying {queue}", sqs.purge_queue, QueueUrl=url)
+        asked(
+            "letting no consumer run",
+            self._deployment.access.client("lambda").put_function_concurrency,
+            FunctionName=names.function_name(self._deployment.stage, names.CONSUMER),
+            ReservedConcurrentExecutions=0,
         )
-        self._wait(
-            lambda: self.alive >= settings.WORKERS,
-            _SOON,
-            f"{settings.WORKERS} workers are there",
-            "The alarm's topic wakes the scheduler: its log says what it wanted.",
-            log_group=self._scheduler,
-        )
-        step.saw(f"{settings.WORKERS} workers, {settings.PEAK} may run at once")
-        self._set_alarm("OK")
+
+    def scale_up(self, step: Step, since_ms: int) -> None:
+        """An alarm by its metric has workers started and allowed, as many as there should be.
+
+        Since ``since_ms`` nobody else could: no tick comes, and whoever submits wakes nobody.
+        """
+        began = time.monotonic()
+        try:
+            self._wait(
+                lambda: bool(self._rang(since_ms)),
+                _ALARM,
+                f"a metric makes an alarm ring, which has the scheduler allow {settings.PEAK}",
+                "The monitor's metric must breach for two minutes; the alarm tells the topic"
+                " `scale`: see whether the scheduler is subscribed to it.",
+                log_group=self._scheduler,
+            )
+            self._allowed(settings.PEAK, _SOON, "The scheduler, which the alarm wakes, sets it.")
+            self._wait(
+                lambda: self.alive >= settings.WORKERS,
+                _SOON,
+                f"{settings.WORKERS} workers are there",
+                "The alarm's topic wakes the scheduler: its log says what it wanted.",
+                log_group=self._scheduler,
+            )
+        finally:
+            rule = self._tick_rule
+            asked(f"restoring {rule}", self._events.put_targets, Rule=rule, Targets=self._targets)
+        step.saw(f"by {self._rang(since_ms)} after {time.monotonic() - began:.0f} s")
+        step.saw(f"{settings.WORKERS} workers, {settings.PEAK} may run at once, of none before")
+
+    def gone(self) -> None:
+        """Wait until no worker lives."""
+        what = "no worker lives when all is done"
+        self._wait(lambda: self.alive == 0, _SOON, what, "They end when they are idle.")
 
     def scale_down(self, step: Step) -> None:
         """Check that an idle fleet keeps no worker and reserves as little concurrency as before."""
@@ -126,7 +163,7 @@ class Workforce:
                 "The step before lets all of them go.",
                 self._consumers,
             )
-        began, began_ms = datetime.now(UTC), _now_ms()
+        began, began_ms = datetime.now(UTC), now_ms()
         self._client.put_schedule(
             settings.BIZ, SCHEDULE, cron="* * * * *", urls=urls, rule=settings.RULE, missed="latest"
         )
@@ -164,14 +201,22 @@ class Workforce:
         what = f"{count} consumers may run at once"
         self._wait(holds, seconds, what, do, log_group=self._scheduler)
 
-    def _scaled_since(self, since_ms: int) -> bool:
-        """Return whether the alarm has called the scheduler; the minute's rule does, too."""
-        name = alarm_name(self._deployment.stage, Kind.BACKLOG)
-        return any(
-            any((one["name"], one["state"]) == (name, "ALARM") for one in entry["said"])
-            and entry.get("limit") == settings.PEAK
+    def _rang(self, since_ms: int) -> str:
+        """Name the alarm that rang and had the scheduler allow all; empty where none did."""
+        stage = self._deployment.stage
+        ours = {alarm_name(stage, kind) for kind in alarm_names.SCALING}
+        rang = (
+            str(one["name"])
             for entry in self._said(since_ms, "scaled")
+            if entry.get("limit") == settings.PEAK
+            for one in entry["said"]
+            if one["name"] in ours and one["state"] == "ALARM"
         )
+        return next(rang, "")
+
+    @property
+    def _tick_rule(self) -> str:
+        return f"{names.PRODUCT}-{self._deployment.stage}-scheduler-tick"
 
     def _fired(self, since_ms: int) -> list[dict[str, Any]]:
         """Ticks that have run a schedule."""
@@ -199,14 +244,7 @@ class Workforce:
         step.now(f"{len(done)} of {len(found)} done")
         return done
 
-    def _set_alarm(self, state: str) -> None:
-        """Set the alarm's state as if its metric had crossed the threshold, or come back."""
-        self._deployment.access.client("cloudwatch").set_alarm_state(
-            AlarmName=alarm_name(self._deployment.stage, Kind.BACKLOG),
-            StateValue=state,
-            StateReason="the journey says so",
-        )
 
-
-def _now_ms() -> int:
+def now_ms() -> int:
+    """Return the time as logs have it."""
     return int(time.time() * 1000)

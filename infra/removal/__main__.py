@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from infra.account import advised, check_account, reported
+from infra.account import advised, check_account, exit_code
 from infra.aws_access import Access
 from infra.removal.adoption import Adoption
 from infra.removal.obstacles import find_obstacles
@@ -77,7 +77,7 @@ def main(arguments: list[str] | None = None) -> int:
             return report_ready(stage, Access(region=stage.region))
         return write_kept(stage.name, Access(region=stage.region), chosen.assembly, chosen.into)
 
-    return reported(chosen.stage, act)
+    return exit_code(chosen.stage, act)
 
 
 if __name__ == "__main__":

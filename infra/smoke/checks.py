@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 
 import requests
 
-from crawlfleet.cli.diagnosis import NAMES, Level, worst
-from crawlfleet.cli.doctor import examine
+from crawlfleet.cli.doctor.command import examine
+from crawlfleet.cli.doctor.diagnosis import NAMES, Level, worst
 from crawlfleet.kernel import metric_names, names
 from crawlfleet.monitoring.incidents.models import Listener
 from infra import alarm_names
@@ -91,7 +91,7 @@ def concurrency(deployment: Deployment) -> str:
         if not reserved:
             raise StepError(
                 f"{name} has a reserved concurrency of {reserved}: no worker can start",
-                "The scheduler sets it once a minute; its log says why it does not.",
+                "The scheduler sets it by each tick; its log says why it does not.",
                 log_group(deployment.stage, names.SCHEDULER),
             )
         if reserved > ceiling:
@@ -155,7 +155,7 @@ def pushed_revision(deployment: Deployment) -> str:
 
 
 def asked_health(deployment: Deployment) -> dict[str, Any]:
-    """The deep health, as anybody sees it.
+    """The health and what is running, as the default tenant's key sees it.
 
     Raises:
         StepError: there is no such answer.
@@ -164,14 +164,16 @@ def asked_health(deployment: Deployment) -> dict[str, Any]:
     do = f"Look at {group}; `crawlfleet doctor` says more."
     try:
         answer = requests.get(
-            f"{deployment.api_url}/health", params={"deep": "1"}, timeout=_TIMEOUT
+            f"{deployment.api_url}/v1/health",
+            headers={"x-api-key": deployment.api_key},
+            timeout=_TIMEOUT,
         )
         found = answer.json()
     except (requests.RequestException, ValueError) as error:
-        raise StepError(f"/health does not answer: {type(error).__name__}", do, group) from error
+        raise StepError(f"/v1/health does not answer: {type(error).__name__}", do, group) from error
     if answer.status_code != 200 or found.get("status") != "ok":
         raise StepError(
-            f"/health answers {answer.status_code}, {found.get('status')}: {found.get('parts')}",
+            f"/v1/health answers {answer.status_code}, {found.get('status')}: {found.get('parts')}",
             do,
             group,
         )

@@ -3,8 +3,8 @@
 from crawlfleet.kernel import names
 from infra.aws_access import asked
 from infra.fleet import FLEET
-from infra.smoke.deployment import Deployment, log_group
-from infra.spider_rules import UNDELIVERED_OUTPUT, rule_name
+from infra.smoke.deployment import Deployment
+from infra.spider_rules import QUEUE_OUTPUT, rule_name
 from infra.steps import StepError
 
 
@@ -12,7 +12,8 @@ def clocks(deployment: Deployment) -> str:
     """Every rule is enabled and wakes its function."""
     for clock in FLEET.clocks:
         rule = f"{names.PRODUCT}-{deployment.stage}-{clock.name}"
-        _check(deployment, rule, clock.function, enabled=True)
+        again = names.again_queue(deployment.stage, clock.name) if clock.again_seconds else ""
+        _check(deployment, rule, clock.function, enabled=True, queue=again)
     return f"{len(FLEET.clocks)} run"
 
 
@@ -23,38 +24,37 @@ def spider_rules(deployment: Deployment) -> str:
         return "none"
     for one in rules:
         name = rule_name(deployment.stage, one)
-        _check(deployment, name, names.SCHEDULER, enabled=one.enabled)
-    undelivered(deployment)
+        kept = names.starts_queue(deployment.stage)
+        _check(deployment, name, names.SCHEDULER, enabled=one.enabled, queue=kept)
     on = sum(one.enabled for one in rules)
-    return f"{on} start spiders, {len(rules) - on} are disabled as they should, all is delivered"
+    said = f"{on} start spiders, {len(rules) - on} are disabled as they should"
+    return f"{said}, {waiting(deployment)} events wait"
 
 
-def undelivered(deployment: Deployment) -> None:
-    """EventBridge could give every event to the scheduler.
+def waiting(deployment: Deployment) -> int:
+    """Count the events in the queue of what is to be started; those of the last minute among them.
 
-    Raises:
-        StepError: it could not.
+    The alarm `starts-waiting` judges them.
     """
-    url = deployment.output("events", UNDELIVERED_OUTPUT)
+    url = deployment.output("compute", QUEUE_OUTPUT)
+    kinds = ("", "NotVisible", "Delayed")
+    counts = [f"ApproximateNumberOfMessages{kind}" for kind in kinds]
     answer = asked(
         f"looking into {url}",
         deployment.access.client("sqs").get_queue_attributes,
         QueueUrl=url,
-        AttributeNames=["ApproximateNumberOfMessages"],
+        AttributeNames=counts,
     )
-    if count := int(answer["Attributes"]["ApproximateNumberOfMessages"]):
-        raise StepError(
-            f"{count} events that were to start spiders could not be given to the scheduler",
-            "Each message is the event; its attributes ERROR_MESSAGE and RULE_ARN say why, and of"
-            " which rule. Start what that rule names by hand, `crawlfleet job start BIZ --spider"
-            " SPIDER --value PLACE=...` with what the event says, then `aws sqs purge-queue"
-            f" --queue-url {url}`.",
-            log_group(deployment.stage, names.SCHEDULER),
-        )
+    return sum(int(answer["Attributes"][count]) for count in counts)
 
 
-def _check(deployment: Deployment, rule: str, function: str, *, enabled: bool) -> None:
-    """A rule is there, wakes this function, and does so as it should, or not at all."""
+def _check(
+    deployment: Deployment, rule: str, function: str, *, enabled: bool, queue: str = ""
+) -> None:
+    """A rule is there, wakes this function, and does so as it should, or not at all.
+
+    With ``queue`` it sends its events there, too.
+    """
     events = deployment.access.client("events")
     found = asked(f"looking for {rule}", events.describe_rule, Name=rule)
     listed = asked(f"reading the targets of {rule}", events.list_targets_by_rule, Rule=rule)
@@ -62,6 +62,11 @@ def _check(deployment: Deployment, rule: str, function: str, *, enabled: bool) -
     if not any(target["Arn"].endswith(f":{name}") for target in listed["Targets"]):
         raise StepError(
             f"the rule {rule} does not wake {name}",
+            f"Deploy this version: `make deploy STAGE={deployment.stage}`.",
+        )
+    if queue and not any(target["Arn"].endswith(f":{queue}") for target in listed["Targets"]):
+        raise StepError(
+            f"the rule {rule} does not keep its events in {queue}",
             f"Deploy this version: `make deploy STAGE={deployment.stage}`.",
         )
     if (found["State"] == "ENABLED") is not enabled:

@@ -1,6 +1,6 @@
 """The compute stacks: the functions of a region, their layers, and what each of them may reach.
 
-The stage's own has the five functions. Each other region where pools stand has one with theirs; a
+The stage's own has the six functions. Each other region where pools stand has one with theirs; a
 stack there refers to nothing of another region: names are fixed, so ARNs are made of them.
 """
 
@@ -15,10 +15,12 @@ from constructs import Construct
 
 from crawlfleet.kernel import names
 from infra.bundle_contents import Bundle
+from infra.components.clock_rule import again_queue
 from infra.components.crawl_function import CrawlFunction
 from infra.components.fleet_network import FleetNetwork
 from infra.components.function_layers import FunctionLayers
-from infra.fleet import INVOKE_VARIABLES, FunctionSpec
+from infra.components.spider_rules import starts_queue
+from infra.fleet import FLEET, INVOKE_VARIABLES, FunctionSpec
 from infra.pools import compute_in, fleet_of
 from infra.stacks.place import place
 from infra.stacks.state_stack import StateStack
@@ -62,6 +64,7 @@ class ComputeStack(Stack):
         self._state = state
         self._scrapy_packages = scrapy_packages
         layers = FunctionLayers(self, "Layers", bundle=bundle, chosen=stage.architecture)
+        self._starts = starts_queue(self, stage) if stage.spider_rules and not away else None
         self.functions: dict[str, lambda_.IFunction] = {}
         self.dead_letters: dict[str, sqs.IQueue] = {}
         for spec in self._fleet.functions:
@@ -74,7 +77,7 @@ class ComputeStack(Stack):
                 stage=stage,
                 code=lambda_.Code.from_asset(str(bundle.functions[spec.code_of])),
                 layers=layers.of(spec),
-                network=network,
+                network=network if spec.in_network else None,
                 environment=dict(self._environment(spec)),
                 reserved_concurrency=self._reserved_concurrency(spec),
             )
@@ -82,6 +85,9 @@ class ComputeStack(Stack):
             self.functions[spec.name] = made.function
             if made.dead_letters is not None:
                 self.dead_letters[spec.name] = made.dead_letters
+            for clock in FLEET.clocks:
+                if clock.again_seconds and clock.function == spec.name:
+                    again_queue(self, clock=clock, stage=stage, spec=spec, function=made.function)
             self._announce(made)
 
     def _environment(self, spec: FunctionSpec) -> Iterator[tuple[str, str]]:
@@ -90,6 +96,7 @@ class ComputeStack(Stack):
             names.ENV_STAGE: self._stage.name,
             names.ENV_LOG_LEVEL: self._stage.log_level,
             names.ENV_REDIS_URL: self._state.redis.url,
+            names.ENV_PLAIN_STORES: ",".join(self._stage.plain_stores),
             names.ENV_REDIS_SECRET: self._state.redis.token_name
             if self._away
             else self._state.redis.token_id,
@@ -97,6 +104,7 @@ class ComputeStack(Stack):
             names.ENV_PEOPLE_TOPIC: self._state.notifications.people.topic_arn,
             names.ENV_PHONES_TOPIC: self._state.notifications.phones.topic_arn,
             names.ENV_MACHINES_TOPIC: self._state.notifications.machines.topic_arn,
+            names.ENV_STARTS_QUEUE: "" if self._starts is None else self._starts.queue_url,
             names.ENV_CONSUMER_CEILING: str(self._stage.consumer_concurrency),
             names.ENV_DEFAULT_API_KEY_ID: self._state.default_api_key.key.key_id,
             names.ENV_SCRAPY_PACKAGES: ",".join(self._scrapy_packages),
@@ -117,7 +125,7 @@ class ComputeStack(Stack):
         """Return what functions know of the pools beside the usual one (kernel.queue_key.Pool)."""
         return json.dumps(
             [
-                pool.reported(
+                pool.description(
                     region=pool.region or self._state.region,
                     function=names.function_name(self._stage.name, pool.function)
                     if pool.region == self._away
@@ -135,10 +143,16 @@ class ComputeStack(Stack):
             self._state.redis.grant_token(function, away=bool(self._away))
         if grants.reads_node_secrets:
             self._state.node_secrets.grant_read(function)
-        if grants.reads_proxy_secrets:
-            self._state.node_secrets.grant_read_proxies(function)
+        if grants.reads_page_secrets:
+            self._state.node_secrets.grant_read_for_pages(function)
+        if grants.reads_collector_secrets:
+            self._state.node_secrets.grant_read_for_traces(function)
         if grants.notifies:
             self._state.notifications.grant_publish(function)
+        if grants.takes_starts and self._starts is not None:
+            # Not `grant_consume_messages`, which lets it see and change what the queue is besides.
+            takes = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:SendMessage")
+            self._starts.grant(function, *takes)
         for name in grants.invokes:
             # Not `grant_invoke`, which lets in all versions and aliases besides.
             iam.Grant.add_to_principal(
@@ -193,4 +207,6 @@ class ComputeStack(Stack):
     def _reserved_concurrency(self, spec: FunctionSpec) -> int | None:
         if spec.name == names.CONSUMER:
             return self._stage.consumer_concurrency
+        if spec.name == names.TRIALS:
+            return self._stage.trials_concurrency
         return spec.reserved_concurrency

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from aws_cdk import CfnOutput, Stack
+from aws_cdk import Stack
 from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
@@ -15,7 +15,6 @@ from infra.components.fleet_dashboard import FleetDashboard
 from infra.components.scale_up import ScaleUp
 from infra.components.spider_rules import SpiderRules
 from infra.fleet import FLEET
-from infra.spider_rules import UNDELIVERED_OUTPUT
 from infra.stacks.place import place
 from infra.stacks.state_stack import StateStack
 from infra.stages import Stage as Settings
@@ -47,20 +46,13 @@ class EventsStack(Stack):
                 self, clock.name, clock=clock, stage=stage, function=functions[clock.function]
             )
         functions = {**functions, **dict(self._workers(stage))}
-        undelivered = None
         if stage.spider_rules:
-            undelivered = SpiderRules(
+            SpiderRules(
                 self,
                 "starts",
                 stage=stage,
                 rules=stage.spider_rules,
                 scheduler=functions[names.SCHEDULER],
-            ).undelivered
-            CfnOutput(
-                self,
-                UNDELIVERED_OUTPUT,
-                value=undelivered.queue_url,
-                description="Queue of events that could not be given to the scheduler",
             )
         alarms = FleetAlarms(
             self,
@@ -70,7 +62,6 @@ class EventsStack(Stack):
             dead_letters=dead_letters,
             api=api,
             notifications=state.notifications,
-            undelivered=undelivered,
         )
         ScaleUp(
             self,

@@ -38,7 +38,11 @@ def test_every_benchmark_runs_from_start_to_finish_without_the_peers(tmp_path, p
     none |= {"assignment_unfinished"}
     assert {key: found[key] for key in none} == dict.fromkeys(none, 0)
     nothing_is_best |= none | {"assignment_killed_vs_best"}
+    nothing_is_best |= {"quota_overshoot_ratio", "quota_undershoot_ratio"}
     assert all(
         value > 0 for key, value in found.items() if key not in nothing_is_best | with_peers_only
     )
+    # Counted, not timed, but for the time that they are counted in.
+    bounded = {"fleet_bytes_per_worker", "fleet_calls_growth", "fleet_home_per_s"}
+    assert all(one.reached(found[one.key]) for one in FIGURES if one.key in bounded), found
     assert "functions.router.handler" in (tmp_path / "imports_router.txt").read_text()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from tests.contract.seed_process import BIZ, Ids, wake
+from tests.kit.ceilings import ceilings_at
 from tests.kit.config import Stage, Tenant, Tree
 from tests.kit.fleet import RedisWorkers
 from tests.kit.jobs import JobExpansion, MongoJobs
@@ -57,6 +58,7 @@ def ports(
         "rules": MongoRules(nodes),
         "keys": MongoSubmissionKeys(nodes),
         "intake": RedisIntake(redis),
+        "ceilings": ceilings_at(redis, nodes),
         "workers": RedisWorkers(redis, fleet=tenant),
         "waker": waker,
     }

@@ -42,14 +42,18 @@ class Street:
         running: int = 0,
         per_second: float | None = None,
         concurrency: int | None = None,
+        share: int = 1,
+        origin: str | None = None,
     ) -> HostGrant:
         ask = HostAsk(
             host=self.host,
+            origin=f"https://{self.host}" if origin is None else origin,
             tenant=tenant,
             count=count,
             running=running,
             interval_seconds=1 / (per_second or self.limits.per_second),
             concurrency=concurrency or self.limits.concurrency,
+            share=share,
         )
         (grant,) = self.hosts.reserve([ask], worker)
         at = self.time.seconds + grant.wait_seconds
@@ -59,14 +63,17 @@ class Street:
         return grant
 
     def report(self, worker: str = "w1", tenant: str = "acme", running: int = 0, **seen) -> None:
-        reported = HostReport(
-            host=self.host, tenant=tenant, running=running, **({"limits": self.limits} | seen)
-        )
+        usual = {"limits": self.limits, "origin": f"https://{self.host}"}
+        reported = HostReport(host=self.host, tenant=tenant, running=running, **(usual | seen))
         self.hosts.report([reported], worker)
 
     @property
     def state(self) -> HostState:
-        (state,) = self.hosts.states([self.host])
+        return self.seen_by()
+
+    def seen_by(self, tenant: str = "") -> HostState:
+        """Get the state; with what a ``tenant`` alone goes by."""
+        (state,) = self.hosts.states([self.host], {self.host: tenant} if tenant else {})
         return state
 
     def moments(self, tenant: str | None = None) -> list[float]:

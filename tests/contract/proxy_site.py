@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+from aiohttp.abc import AbstractResolver
+
 from tests.contract.raw_site import Site, reply
 
 #: Where every name leads, for this proxy.
@@ -13,9 +15,16 @@ HERE = "127.0.0.1"
 class Proxy(Site):
     """A proxy server's address, and the heads of the requests that reached it."""
 
-    def __init__(self, authorization: bytes | None) -> None:
+    def __init__(
+        self,
+        authorization: bytes | None,
+        names: AbstractResolver | None = None,
+        *,
+        takes_addresses: bool = True,
+    ) -> None:
         super().__init__(0)
         self._authorization = authorization
+        self._names, self._takes_addresses = names, takes_addresses
         self._tasks: set[asyncio.Task[None]] = set()
 
     def line(self, credentials: str = "") -> str:
@@ -39,6 +48,14 @@ class Proxy(Site):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    async def _leads_to(self, named: str) -> str:
+        """Where the proxy connects to: the address that it is told, or what a name leads to."""
+        if self._names is None:
+            return HERE
+        if named.replace(".", "").isdigit():
+            return named
+        return (await self._names.resolve(named))[0]["host"]
+
     async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Do what one request asks for; whether another one may follow."""
         head = await reader.readuntil(b"\r\n\r\n")
@@ -50,7 +67,12 @@ class Proxy(Site):
             await writer.drain()
             return True
         place = target if method == b"CONNECT" else target.split(b"/")[2]
-        there, onward = await asyncio.open_connection(HERE, int(place.rpartition(b":")[2]))
+        named, _, port = place.decode().rpartition(":")
+        if not self._takes_addresses and named.replace(".", "").isdigit():
+            writer.write(reply(status=403))
+            await writer.drain()
+            return True
+        there, onward = await asyncio.open_connection(await self._leads_to(named), int(port))
         try:
             if method == b"CONNECT":
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
@@ -84,10 +106,15 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @asynccontextmanager
 async def proxy(
-    authorization: bytes | None = None, port: int = 0, **options: object
+    authorization: bytes | None = None,
+    port: int = 0,
+    names: AbstractResolver | None = None,
+    *,
+    takes_addresses: bool = True,
+    **options: object,
 ) -> AsyncIterator[Proxy]:
-    """A proxy that asks for ``authorization``, if any; every name leads to loopback for it."""
-    stands = Proxy(authorization)
+    """A proxy that asks for ``authorization``, if any; all leads to loopback without ``names``."""
+    stands = Proxy(authorization, names, takes_addresses=takes_addresses)
     server = await asyncio.start_server(stands.serve, HERE, port, **options)
     stands.port = server.sockets[0].getsockname()[1]
     try:

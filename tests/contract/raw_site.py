@@ -34,7 +34,9 @@ class Site:
 
 
 @asynccontextmanager
-async def site(answer: bytes | Handler, **options: object) -> AsyncIterator[Site]:
+async def site(
+    answer: bytes | Handler, host: str = "127.0.0.1", port: int = 0, **options: object
+) -> AsyncIterator[Site]:
     """Serve; bytes are the whole answer to any request, after which the site hangs up."""
     tasks: set[asyncio.Task[None]] = set()
     stands = Site(0)
@@ -63,7 +65,7 @@ async def site(answer: bytes | Handler, **options: object) -> AsyncIterator[Site
             with suppress(OSError, asyncio.CancelledError):
                 await writer.wait_closed()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, **options)
+    server = await asyncio.start_server(serve, host, port, **options)
     stands.port = server.sockets[0].getsockname()[1]
     try:
         yield stands

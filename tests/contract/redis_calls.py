@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.contract.store_cases import a_biz
+from tests.fakes.quotas import MemoryQuotaCeilings
 from tests.kit.bidding import (
     Decline,
     JobListing,
@@ -18,11 +19,12 @@ from tests.kit.bidding import (
 )
 from tests.kit.broken_servers import broken_server
 from tests.kit.config import IntakeLimits
-from tests.kit.fetching import RedisSessions
+from tests.kit.fetching import ProxyExchange, RedisSessions
 from tests.kit.fleet import (
     FLEET_POOL,
     LeasedNumber,
     RedisFailureDetector,
+    RedisProxyPools,
     RedisScalingTargets,
     RedisTicks,
     RedisWorkers,
@@ -37,16 +39,19 @@ from tests.kit.kernel import QueueKey, StoreUnavailableError
 from tests.kit.politeness import HostAsk, HostReport, RedisHosts, RedisRobotsCache, RobotsCopy
 from tests.kit.queue import (
     RedisLeaseBook,
+    RedisOpenQueues,
     RedisOverview,
     RedisQueue,
     RedisQueueRebuild,
     RedisQueueSampler,
 )
+from tests.kit.quotas import QuotaLedgers, RedisQuotaLedgers
 from tests.kit.records import RedisCoverages, RedisDataQueue
 from tests.kit.recovery import RedisBizs
 from tests.kit.redis import RedisConnection
 from tests.kit.requests import Coverage, Entry
 from tests.kit.submission import RedisIntake
+from tests.kit.worlds.quotas import a_limit, hold_a_share
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 QUEUE_KEY = QueueKey("acme", "docs", "main")
@@ -80,11 +85,11 @@ CALLS: dict[str, Callable[[RedisConnection], object]] = {
         QUEUE_KEY, "a", [(HOST, 1, NOW)], NOW
     ),
     "loads": lambda it: RedisQueue(it).loads([QUEUE_KEY], NOW),
-    "reserve turns": lambda it: RedisHosts(it).reserve([ASK], "a"),
+    "reserve slots": lambda it: RedisHosts(it).reserve([ASK], "a"),
     "report hosts": lambda it: RedisHosts(it).report([REPORT], "a"),
     "states of hosts": lambda it: RedisHosts(it).states([HOST]),
     "load robots": lambda it: RedisRobotsCache(it).load(f"https://{HOST}"),
-    "save robots": lambda it: RedisRobotsCache(it).save(HOST, RobotsCopy(status=404), 9),
+    "save robots": lambda it: RedisRobotsCache(it).save(HOST, RobotsCopy(status=404), 9, "acme"),
     "depth": lambda it: RedisQueue(it).depth(QUEUE_KEY),
     "depths": lambda it: RedisQueue(it).depths([QUEUE_KEY, QUEUE_KEY]),
     "rates": lambda it: RedisQueue(it).rates(QUEUE_KEY, NOW),
@@ -92,12 +97,20 @@ CALLS: dict[str, Callable[[RedisConnection], object]] = {
     "add_phases": lambda it: RedisQueue(it).add_phases(QUEUE_KEY, {"fetch": 1.0}),
     "phases": lambda it: RedisQueue(it).phases(QUEUE_KEY),
     "troubled": lambda it: RedisHosts(it).troubled(["acme"], 9),
+    "exchange shares": lambda it: hold_a_share(
+        QuotaLedgers(RedisQuotaLedgers(it), MemoryQuotaCeilings()), QUEUE_KEY, NOW
+    ),
+    "read shares": lambda it: QuotaLedgers(RedisQuotaLedgers(it), MemoryQuotaCeilings()).standings(
+        [a_limit(9)], NOW
+    ),
     "counts": lambda it: RedisOverview(it).counts([QUEUE_KEY]),
     "waiting hosts": lambda it: RedisOverview(it).waiting_hosts([QUEUE_KEY], 9),
     "beat": lambda it: RedisWorkers(it).beat("a", NOW),
-    "beat with a card": lambda it: RedisWorkers(it).beat(
+    "beat with a status": lambda it: RedisWorkers(it).beat(
         "a", NOW, WorkerStatus(held={"acme/docs": 1})
     ),
+    "beat with proxies": lambda it: RedisWorkers(it).beat("a", NOW, proxies=ProxyExchange()),
+    "states of proxies": lambda it: RedisProxyPools(it).states(["eu"]),
     "leave": lambda it: RedisWorkers(it).leave("a"),
     "retire": lambda it: RedisWorkers(it).retire("a", NOW, 1),
     "live": lambda it: RedisWorkers(it).live(NOW),
@@ -109,21 +122,26 @@ CALLS: dict[str, Callable[[RedisConnection], object]] = {
     "decide": lambda it: RedisScalingTargets(it).settle(
         FLEET_POOL, RedisScalingTargets(it).read(FLEET_POOL), STAFF
     ),
-    "paces": lambda it: RedisScalingTargets(it).throughputs(FLEET_POOL),
+    "throughputs": lambda it: RedisScalingTargets(it).throughputs(FLEET_POOL),
     "tick": lambda it: RedisTicks(it).note(1.0, {}),
     "fault between ticks": lambda it: RedisTicks(it).report_fault(TickPart.STARTS, "one"),
     "last tick": lambda it: RedisTicks(it).last(),
-    "muster": lambda it: RedisScalingTargets(it).report_throughput(
+    "report throughput": lambda it: RedisScalingTargets(it).report_throughput(
         FLEET_POOL, "a", Throughput(per_second=1.0), NOW, {"acme/docs": Throughput(per_second=1.0)}
     ),
     "works": lambda it: RedisQueueSampler(it).works([QUEUE_KEY], NOW, SECOND, 9),
-    "glimpse": lambda it: RedisQueueSampler(it).sample_queue(QUEUE_KEY, 9),
+    "sample queue": lambda it: RedisQueueSampler(it).sample_queue(QUEUE_KEY, 9),
     "gone bizs": lambda it: RedisBizs(it).gone({"main": [QUEUE_KEY]}),
-    "acquire_lock": lambda it: RedisFailureDetector(it).acquire_lock("bury", "a", SECOND, SECOND),
-    "release_lock": lambda it: RedisFailureDetector(it).release_lock("bury", "a"),
-    "pulses": lambda it: RedisFailureDetector(it).heartbeats(),
+    "announce open": lambda it: RedisOpenQueues(it).announce([QUEUE_KEY]),
+    "open queues": lambda it: RedisOpenQueues(it).listed(),
+    "forget open": lambda it: RedisOpenQueues(it).forget({QUEUE_KEY: 1}),
+    "epochs": lambda it: RedisQueueRebuild(it).epochs([QUEUE_KEY]),
+    "acquire_lock": lambda it: RedisFailureDetector(it).acquire_lock("reap", "a", SECOND, SECOND),
+    "keep_lock": lambda it: RedisFailureDetector(it).keep_lock("reap", "a", SECOND),
+    "release_lock": lambda it: RedisFailureDetector(it).release_lock("reap", "a"),
+    "heartbeats": lambda it: RedisFailureDetector(it).heartbeats(),
     "silent": lambda it: RedisFailureDetector(it).heartbeats(SECOND),
-    "bury": lambda it: RedisFailureDetector(it).reap("a"),
+    "reap": lambda it: RedisFailureDetector(it).reap("a"),
     "leases": lambda it: RedisLeaseBook(it).leases(QUEUE_KEY),
     "leases of one": lambda it: RedisLeaseBook(it).leases(QUEUE_KEY, "a"),
     "relist": lambda it: RedisLeaseBook(it).relist(QUEUE_KEY, "a.n.1", ENTRIES, NOW),
@@ -144,6 +162,7 @@ CALLS: dict[str, Callable[[RedisConnection], object]] = {
     "count items": lambda it: RedisDataQueue(it).waiting([QUEUE_KEY]),
     "add coverage": lambda it: RedisCoverages(it).add(QUEUE_KEY, "r", "v", Coverage(pages=1)),
     "coverage": lambda it: RedisCoverages(it).of(QUEUE_KEY),
+    "coverage by hour": lambda it: RedisCoverages(it).by_hour(QUEUE_KEY),
     "seen": lambda it: RedisSeedFilter(it).seen(QUEUE_KEY, A_BIZ, FOREVER, [b"k" * 16]),
     "add seen": lambda it: RedisSeedFilter(it).add(QUEUE_KEY, A_BIZ, FOREVER, [b"k" * 16]),
     "size of a filter": lambda it: RedisSeedFilter(it).size(QUEUE_KEY, "forever"),

@@ -52,6 +52,7 @@ class Station:
             "CRAWLFLEET_REDIS_URL": url,
             "CRAWLFLEET_TENANT": tenant,
             "CRAWLFLEET_BIZ": "garden",
+            "CRAWLFLEET_JOURNAL": "memory",
             **options,
         }
         self.crawler = get_crawler(kind, given)
@@ -85,6 +86,9 @@ class Station:
 
     def _on_dropped(self, request):
         self.dropped.append(request.url)
+
+    def request(self, number):
+        return scrapy.Request(f"https://shop.example/{number}")
 
     def take(self):
         request = self.scheduler.next_request()

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from tests.kit.ceilings import ceilings_at
 from tests.kit.config import Biz, Field, Generation, Rule, SeedPolicy, Span, Stage, Tree
 from tests.kit.fleet import RedisWorkers
 from tests.kit.frontier import (
@@ -84,6 +85,7 @@ class Process:
                 rules=MongoRules(nodes),
                 keys=MongoSubmissionKeys(nodes),
                 intake=RedisIntake(redis),
+                ceilings=ceilings_at(redis, nodes),
                 workers=RedisWorkers(redis, fleet=queue_key.tenant),
                 waker=type("Waker", (), {"wake": staticmethod(waker)})(),
             ),

@@ -5,8 +5,10 @@ from collections import Counter
 
 from tests.config_documents import biz
 from tests.kit.config import SsmConfig, write_tree
+from tests.kit.kernel import names
 
 ROOT = "/crawlfleet/test"
+CONFIG_SNAPSHOT = names.CONFIG_SNAPSHOT
 
 
 class CountedSsm:
@@ -55,8 +57,23 @@ def put(ssm, path, value):
 
 def names_below(ssm, path):
     pages = ssm.client.get_paginator("get_parameters_by_path")
-    found = pages.paginate(Path=f"{ROOT}/{path}", Recursive=True)
-    return {each["Name"].removeprefix(f"{ROOT}/") for page in found for each in page["Parameters"]}
+    found = pages.paginate(Path=f"{ROOT}/{path}", Recursive=True, WithDecryption=True)
+    names = {each["Name"].removeprefix(f"{ROOT}/") for page in found for each in page["Parameters"]}
+    return {name for name in names if not name.startswith(f"{CONFIG_SNAPSHOT}/")}
+
+
+def slots(ssm):
+    """The snapshot's slots, by name below the root."""
+    pages = ssm.client.get_paginator("get_parameters_by_path")
+    found = pages.paginate(Path=f"{ROOT}/{CONFIG_SNAPSHOT}", WithDecryption=True)
+    every = [each for page in found for each in page["Parameters"]]
+    return {each["Name"].removeprefix(f"{ROOT}/"): each["Value"] for each in every}
+
+
+def forget_snapshot(ssm):
+    """Leave the stage as it was published before there were snapshots."""
+    for name in slots(ssm):
+        ssm.client.delete_parameter(Name=f"{ROOT}/{name}")
 
 
 def large(rules=200, mark="a"):

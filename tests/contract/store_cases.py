@@ -13,7 +13,18 @@ from tests.kit.ids import Allot, position, runs
 from tests.kit.kernel import LEVELS, QueueKey, RequestId, to_ms
 from tests.kit.mongo import MongoLeaseRevocation, MongoLedgers, MongoRequestStore
 from tests.kit.mongo_nodes import nodes_at
-from tests.kit.requests import Body, Claim, Correction, Done, Entry, Ledger, Record, Request, State
+from tests.kit.requests import (
+    Body,
+    Claim,
+    Correction,
+    Done,
+    Entry,
+    Ledger,
+    Record,
+    Request,
+    RequestFilter,
+    State,
+)
 
 #: A whole second not long ago: MongoDB's own clock must not find any of it expired.
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -149,10 +160,9 @@ class Fleet:
     def cancel(self, request: Request):
         return self.store.cancel(self.queue_key, self.biz, request.id, "a caller", NOW)
 
-    def find(self, *, state=None, since=None, after=None, limit=1000, now=NOW):
-        return self.store.find(
-            self.queue_key, self.biz, state=state, since=since, after=after, limit=limit, now=now
-        )
+    def find(self, *, after=None, limit=1000, now=NOW, **wanted):
+        of = RequestFilter(**wanted)
+        return self.store.find(self.queue_key, self.biz, of, after=after, limit=limit, now=now)
 
     def records(self, *, request_id=None, after=None, limit=1000):
         return self.store.records(

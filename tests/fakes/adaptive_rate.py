@@ -11,12 +11,19 @@ from tests.fakes.host_scheduler import (
     PERMIT_US,
     HostEntry,
     Permit,
+    Strain,
     TenantEntry,
     keeps,
     swept,
 )
 from tests.kit.config import HostLimits
-from tests.kit.politeness import HostReport, interval_us, micros
+from tests.kit.politeness import (
+    STRAINED_ORIGINS,
+    HostReport,
+    OwnAnswers,
+    interval_us,
+    micros,
+)
 
 #: What is left of the average's old value after one more answer.
 _REMAINS: Final = 0.75
@@ -28,19 +35,45 @@ _MOST_OVERLOAD: Final = 32
 def reported(host: HostEntry, report: HostReport, worker: str, now: int) -> HostEntry:
     """Get the host after a report."""
     host = _reported(swept(host, now, report.tenant), report, worker, now)
-    counts = counted(host.counts, report, micros(report.seconds), now)
-    host = replace(host, counts=counts)
-    limits = report.limits
+    host = replace(host, counts=counted(host.counts, report, now))
+    limits, own, tenant = report.limits, report.own, report.tenant
     if report.answered:
-        host = _measured(host, report, limits)
-    if report.overloads:
-        return _overloaded(host, limits, micros(report.retry_after_seconds), now)
-    if report.answered and host.overload and now >= host.back_off_until:
-        overload = host.overload - 1
-        return replace(
-            host, overload=overload, slow=_span(limits, overload) if limits.adaptive else 0
-        )
-    return host
+        answer, pace = _measured(host.answer, report, limits)
+        host = replace(host, answer=answer, pace=pace)
+    if own.answered:
+        paces = {**host.paces, tenant: _measured(host.paces.get(tenant, (0, 0))[0], own, limits)}
+        host = replace(host, paces=paces)
+    if not report.origin:
+        return host
+    host = _strained(host, "", report, limits, report.answered, report.origin, now)
+    return _strained(host, tenant, own, limits, report.answered + own.answered, report.origin, now)
+
+
+def _strained(
+    host: HostEntry,
+    whose: str,
+    seen: HostReport | OwnAnswers,
+    limits: HostLimits,
+    answered: int,
+    origin: str,
+    now: int,
+) -> HostEntry:
+    """Take over overload, or the lack of it, for a tenant, or for all."""
+    known = dict(host.strains.get(whose, {}))
+    strain = known.get(origin, Strain())
+    if seen.overloads:
+        known[origin] = strain = _overloaded(strain, limits, seen.retry_after_seconds, now)
+    elif answered and strain.overload and now >= strain.until:
+        overload = strain.overload - 1
+        strain = Strain(strain.until, overload, _span(limits, overload) if limits.adaptive else 0)
+        known[origin] = strain
+    else:
+        return host
+    if not strain.overload:
+        del known[origin]
+    if len(known) > STRAINED_ORIGINS:
+        del known[min(known, key=lambda name: (known[name].until, name))]
+    return replace(host, strains={**host.strains, whose: known})
 
 
 def _reported(host: HostEntry, report: HostReport, worker: str, now: int) -> HostEntry:
@@ -61,29 +94,24 @@ def _reported(host: HostEntry, report: HostReport, worker: str, now: int) -> Hos
     return replace(host, permits=permits, tenants=tenants)
 
 
-def _measured(host: HostEntry, report: HostReport, limits: HostLimits) -> HostEntry:
-    interval, sample = interval_us(limits), micros(report.seconds)
+def _measured(average: int, seen: HostReport | OwnAnswers, limits: HostLimits) -> tuple[int, int]:
+    interval, sample = interval_us(limits), micros(seen.seconds)
     answer = float(sample)
-    if host.answer:
-        weight = 1 - math.pow(_REMAINS, min(report.answered, _MOST_ANSWERS))
-        answer = host.answer + (sample - host.answer) * weight
-    answer = max(1, math.floor(min(answer, 2 * max(host.answer, interval * limits.concurrency))))
-    pace = answer // limits.concurrency
-    return replace(host, answer=answer, pace=pace if limits.adaptive and pace > interval else 0)
+    if average:
+        weight = 1 - math.pow(_REMAINS, min(seen.answered, _MOST_ANSWERS))
+        answer = average + (sample - average) * weight
+    found = max(1, math.floor(min(answer, 2 * max(average, interval * limits.concurrency))))
+    pace = found // limits.concurrency
+    return found, pace if limits.adaptive and pace > interval else 0
 
 
-def _overloaded(host: HostEntry, limits: HostLimits, retry_after: int, now: int) -> HostEntry:
-    wait = min(retry_after, micros(limits.max_retry_after_seconds))
-    if now < host.back_off_until:
-        return replace(host, back_off_until=max(host.back_off_until, now + wait))
-    overload = min(host.overload + 1, _MOST_OVERLOAD)
+def _overloaded(strain: Strain, limits: HostLimits, asked_seconds: float, now: int) -> Strain:
+    wait = min(micros(asked_seconds), micros(limits.max_retry_after_seconds))
+    if now < strain.until:
+        return replace(strain, until=max(strain.until, now + wait))
+    overload = min(strain.overload + 1, _MOST_OVERLOAD)
     span = _span(limits, overload)
-    return replace(
-        host,
-        overload=overload,
-        slow=span if limits.adaptive else 0,
-        back_off_until=now + max(span, wait),
-    )
+    return Strain(now + max(span, wait), overload, span if limits.adaptive else 0)
 
 
 def _span(limits: HostLimits, overload: int) -> int:

@@ -13,7 +13,9 @@ from tests.kit.config import FetchLimits
 from tests.kit.fetching import (
     NO_FETCH_CONTEXT,
     FetchContext,
+    Followed,
     HeaderBook,
+    HeldUpError,
     HopGuard,
     error_for,
     error_for_type,
@@ -60,10 +62,18 @@ class MemoryFetcher:
         url = str(hop.url)
         answer = self.answers.get(url)
         hops = answer.redirects if isinstance(answer, Page) else ()
-        if hop_guard is not None:
-            later = (*hops[1:], answer.url) if isinstance(answer, Page) and hops else ()
-            for place in (hop.asked, *later):
-                await hop_guard(place.partition("#")[0])
+        later = (*hops[1:], answer.url) if isinstance(answer, Page) and hops else ()
+        places = (hop.asked, *later)
+        for number in range(len(fetch_context.followed), len(places)):
+            if hop_guard is None:
+                break
+            try:
+                await hop_guard(places[number].partition("#")[0])
+            except HeldUpError as error:
+                error.followed = tuple(
+                    Followed(status=302, place=one) for one in places[1 : number + 1]
+                )
+                raise
         self.asked.append(body)
         self.fetch_contexts.append(fetch_context)
         if answer is None:
@@ -77,7 +87,7 @@ class MemoryFetcher:
             else answer
         )
         if len(hops) > limits.max_redirects:
-            message = f"more than {limits.max_redirects} redirects"
+            message = f"more than {limits.max_redirects} redirects (fetch.max_redirects)"
             raise TooLargeError(message, answer=Answer.of_page(page).facts())
         return _judged(page, hop.method, limits, fetch_context)
 
@@ -104,7 +114,8 @@ def _judged(page: Page, method: str, limits: FetchLimits, fetch_context: FetchCo
     ):
         return msgspec.structs.replace(page, status=304, body=b"")
     if len(page.body) > limits.max_body_bytes:
-        message = f"the body is larger than {limits.max_body_bytes:,} bytes"
+        most = f"{limits.max_body_bytes:,} bytes (fetch.max_body_bytes)"
+        message = f"the body is larger than {most}"
         raise TooLargeError(message, answer=Answer.of_page(page))
     return page
 

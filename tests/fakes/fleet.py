@@ -9,6 +9,7 @@ from threading import Lock, RLock
 from typing import Final
 from uuid import uuid4
 
+from tests.kit.fetching import HeardProxies, ProxyExchange
 from tests.kit.fleet import (
     BETWEEN_SECONDS,
     DETECTOR_LAPSE,
@@ -94,8 +95,16 @@ class MemoryWorkers:
         with self._lock:
             yield self._fleet, to_ms(self._clock())
 
-    def beat(self, worker: str, now: datetime, worker_status: WorkerStatus = _NO_STATUS) -> bool:
+    def beat(
+        self,
+        worker: str,
+        now: datetime,
+        worker_status: WorkerStatus = _NO_STATUS,
+        proxies: ProxyExchange | None = None,
+    ) -> bool:
         """The worker lives; its first beat takes the place of one reserved wake-up."""
+        if proxies is not None:
+            proxies.hear(HeardProxies(seen=proxies.reports().seen))
         with self._lock:
             known = self._feel(worker, worker_status)
             presence = Presence.at(now, self._liveness)
@@ -223,6 +232,15 @@ class MemoryFailureDetector:
                 if taken and started_ms <= now_ms:
                     return False
             self._turns[name] = (now_ms, now_ms + term // _MILLISECOND, holder)
+            return True
+
+    def keep_lock(self, name: str, holder: str, term: timedelta) -> bool:
+        """Have a lock end a term from now; False if it is no longer the holder's."""
+        with self._workers.opened() as (_, now_ms):
+            started_ms, ends_ms, present = self._turns.get(name, (0, 0, None))
+            if present != holder or not ends_ms:
+                return False
+            self._turns[name] = (started_ms, now_ms + term // _MILLISECOND, holder)
             return True
 
     def release_lock(self, name: str, holder: str) -> None:

@@ -9,7 +9,15 @@ from typing import Final
 import msgspec
 
 from tests.kit.config import Biz
-from tests.kit.frontier import KEY_BYTES, Seed, SeedState, SeedTotals, Segment, layers
+from tests.kit.frontier import (
+    KEY_BYTES,
+    Seed,
+    SeedState,
+    SeedTotals,
+    Segment,
+    layers,
+    newest_first,
+)
 from tests.kit.kernel import QueueKey, RequestId
 
 #: Segments that totals tell of: the newest.
@@ -117,6 +125,26 @@ class MemorySeeds:
                     count += 1
         return count
 
+    def requeue(
+        self,
+        queue_key: QueueKey,
+        biz: Biz,
+        expired: Mapping[str, tuple[RequestId, str]],
+        now: datetime,
+    ) -> int:
+        count = 0
+        with self._lock:
+            kept = self._of(queue_key, biz)
+            for seed_id, (request_id, why) in expired.items():
+                seed = kept.get(seed_id)
+                if seed and seed.state is SeedState.HANDED and seed.request == request_id:
+                    gone = {"request": None, "handed_at": None}
+                    kept[seed_id] = msgspec.structs.replace(
+                        seed, state=SeedState.READY, due_at=now, why=why, **gone
+                    )
+                    count += 1
+        return count
+
     def release(
         self, queue_key: QueueKey, biz: Biz, seeds: Sequence[str], why: str, now: datetime
     ) -> int:
@@ -171,10 +199,15 @@ class MemorySeeds:
             ]
         return found[:limit]
 
+    def jobs_of(self, queue_key: QueueKey, biz: Biz, seeds: Sequence[str]) -> dict[str, str | None]:
+        with self._lock:
+            kept = self._of(queue_key, biz)
+            return {seed_id: kept[seed_id].spec.job for seed_id in seeds if seed_id in kept}
+
     def of_keys(self, queue_key: QueueKey, biz: Biz, keys: Sequence[str]) -> list[Seed]:
         with self._lock:
             kept = self._of(queue_key, biz)
-            newest = sorted({seed.segment for seed in kept.values()}, reverse=True)
+            newest = newest_first({seed.segment for seed in kept.values()})
             ids = (f"{one}/{key}" for one in newest[:MOST_SEGMENTS] for key in keys)
             return [kept[seed_id] for seed_id in dict.fromkeys(ids) if seed_id in kept]
 
@@ -184,7 +217,7 @@ class MemorySeeds:
             for seed in self._of(queue_key, biz).values():
                 waits = seed.state is SeedState.READY and seed.due_at > now
                 counts[seed.segment]["waiting" if waits else seed.state.label] += 1
-        newest = sorted(counts.items(), reverse=True)[:MOST_SEGMENTS]
+        newest = [(one, counts[one]) for one in newest_first(counts)[:MOST_SEGMENTS]]
         return [SeedTotals(segment=segment, **of_segment) for segment, of_segment in newest]
 
     def _of(self, queue_key: QueueKey, biz: Biz) -> dict[str, Seed]:

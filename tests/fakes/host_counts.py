@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from tests.kit.politeness import MINUTE_US, HostReport
+from tests.kit.politeness import MINUTE_US, HostReport, micros
 
 _MILLION: Final = 1_000_000
 
@@ -47,21 +47,23 @@ def moved_on(counts: HostCounts, now: int) -> HostCounts:
     return HostCounts(minute=minute, before=before)
 
 
-def counted(counts: HostCounts, report: HostReport, sample: int, now: int) -> HostCounts:
-    """Add a report's answers, each of which took ``sample`` us; an empty report moves nothing.
+def counted(counts: HostCounts, report: HostReport, now: int) -> HostCounts:
+    """Add a report's answers; an empty report moves nothing.
 
-    >>> report = HostReport(host="h", tenant="t", running=0, answered=3, failed=1)
-    >>> counted(HostCounts(), report, 1_000, 0).present
+    >>> report = HostReport(host="h", tenant="t", running=0, answered=3, seconds=1e-3, failed=1)
+    >>> counted(HostCounts(), report, 0).present
     Counts(answered=3, failed=1, overloads=0, spent=3000)
     """
-    if not (report.answered or report.overloads):
+    own = report.own
+    answered, overloads = report.answered + own.answered, report.overloads + own.overloads
+    if not (answered or overloads):
         return counts
     counts = moved_on(counts, now)
     more = Counts(
-        answered=report.answered,
-        failed=min(report.failed, report.answered),
-        overloads=report.overloads,
-        spent=report.answered * sample,
+        answered=answered,
+        failed=min(report.failed, answered),
+        overloads=overloads,
+        spent=report.answered * micros(report.seconds) + own.answered * micros(own.seconds),
     )
     return replace(counts, present=counts.present + more)
 

@@ -14,12 +14,14 @@ from tests.fakes.host_counts import HostCounts, lately
 from tests.kit.kernel import from_ms
 from tests.kit.politeness import (
     DEMAND_SECONDS,
+    FLEETING_SECONDS,
     HORIZON_SECONDS,
     MILLION,
     PERMIT_SECONDS,
     HostAsk,
     HostGrant,
     HostState,
+    back_off_of,
     micros,
 )
 
@@ -37,8 +39,10 @@ PERMIT_SOON_US: Final = 200_000
 PERMIT_LATE_US: Final = MILLION
 #: Tenants that are remembered at a host at once. Whoever comes beyond them waits.
 MAX_TENANTS: Final = 128
-#: A host that nobody asks for is forgotten after this, but not while a slot or a back-off is due.
+#: A host that nobody asks for is forgotten after this, but not while a slot or a back-off is due;
+#: one that nothing slows sooner.
 IDLE_US: Final = 3_600 * MILLION
+FLEETING_US: Final = round(FLEETING_SECONDS * MILLION)
 
 
 class TenantEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +50,8 @@ class TenantEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     ``last`` is its latest slot, ``interval`` what lies between its slots. Its share begins again at
     ``share_at``. Others were why it got less than it asked for at ``unmet_at``, and it would have
-    as many permits as ``want``. It got a slot at ``served_at``.
+    as many permits as ``want``. It got a slot at ``served_at``. Of what several want it has its
+    ``share``.
     """
 
     last: int = 0
@@ -56,6 +61,7 @@ class TenantEntry(msgspec.Struct, frozen=True, kw_only=True):
     want: int = 0
     concurrency: int = 1
     served_at: int = 0
+    share: int = 1
 
 
 class Permit(msgspec.Struct, frozen=True):
@@ -66,25 +72,44 @@ class Permit(msgspec.Struct, frozen=True):
     until: int
 
 
+class Strain(msgspec.Struct, frozen=True):
+    """Overload of an origin: until when, how often in a row, up to what interval it doubles it."""
+
+    until: int = 0
+    overload: int = 0
+    slow: int = 0
+
+
 class HostEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A host; permits by worker and tenant.
 
     ``last`` is the latest slot of all and ``gap`` its interval. ``answer`` is how long an answer
-    takes, ``pace`` the interval that comes of it (0 for none), ``slow`` up to what interval the
-    overload doubles it. ``report_host.lua`` explains these. ``counts`` are
-    for people alone.
+    takes, ``pace`` the interval that comes of it (0 for none). ``strains`` are by tenant, those of
+    all under "", and ``paces`` what answers take through a tenant's proxies, with what comes of it.
+    ``report_host.lua`` explains these. ``counts`` are for people alone.
     """
 
     last: int = 0
     gap: int = 0
-    back_off_until: int = 0
-    overload: int = 0
     answer: int = 0
     pace: int = 0
-    slow: int = 0
+    strains: dict[str, dict[str, Strain]] = {}
+    paces: dict[str, tuple[int, int]] = {}
     counts: HostCounts = HostCounts()
     tenants: dict[str, TenantEntry] = {}
     permits: dict[tuple[str, str], Permit] = {}
+
+
+def strain_of(host: HostEntry, whose: str, origin: str) -> Strain:
+    """Get the overload of an origin; of "" the worst of all."""
+    found = [one for name, one in host.strains.get(whose, {}).items() if origin in {"", name}] or [
+        Strain()
+    ]
+    return Strain(
+        max(one.until for one in found),
+        max(one.overload for one in found),
+        max(one.slow for one in found),
+    )
 
 
 class _Offer(msgspec.Struct, kw_only=True):
@@ -110,7 +135,7 @@ def reserve(host: HostEntry, ask: HostAsk, worker: str, now: int) -> tuple[HostE
     if ask.tenant not in host.tenants and len(host.tenants) >= MAX_TENANTS:
         return host, _granted(ask, _Offer(count=0, start=now, interval=1, why="share"), 0, now)
     own = host.tenants.get(ask.tenant, TenantEntry())
-    own = replace(own, concurrency=ask.concurrency)
+    own = replace(own, concurrency=ask.concurrency, share=ask.share)
     rivals = {
         name: one
         for name, one in host.tenants.items()
@@ -124,10 +149,11 @@ def reserve(host: HostEntry, ask: HostAsk, worker: str, now: int) -> tuple[HostE
         if tenant == ask.tenant and of != worker
     )
     permits, lacking = kept, 0
-    if now < host.back_off_until:
+    back_off_until = max(one.until for one in _strains(host, ask))
+    if now < back_off_until:
         offer.count = offer.alone = 0
         offer.why = "back-off"
-        offer.ready = host.back_off_until - now
+        offer.ready = back_off_until - now
     else:
         permits, lacking = _permits(host, ask, own, rivals, worker, kept, theirs, offer, now)
     count = offer.count
@@ -156,13 +182,19 @@ def reserve(host: HostEntry, ask: HostAsk, worker: str, now: int) -> tuple[HostE
     return host, _granted(ask, offer, permits, now)
 
 
+def _strains(host: HostEntry, ask: HostAsk) -> list[Strain]:
+    return [strain_of(host, whose, ask.origin) for whose in ("", ask.tenant)]
+
+
 def _slots(
     host: HostEntry, ask: HostAsk, own: TenantEntry, rivals: dict[str, TenantEntry], now: int
 ) -> _Offer:
     """Count the slots by the host's rate and the tenant's share of it."""
-    interval = max(1, micros(ask.interval_seconds), host.pace)
-    if host.slow:
-        interval = max(interval, min(interval << min(host.overload, 20), host.slow))
+    _, own_pace = host.paces.get(ask.tenant, (0, 0))
+    interval = usual = max(1, micros(ask.interval_seconds), host.pace, own_pace)
+    for strain in _strains(host, ask):
+        if strain.slow:
+            interval = max(interval, min(usual << min(strain.overload, 20), strain.slow))
     start = max(now, host.last + min(host.gap, interval), own.last + interval)
     for name, one in host.tenants.items():
         if name != ask.tenant:
@@ -178,7 +210,7 @@ def _slots(
     offer.meter, offer.share_from = interval, max(now, own.share_at)
     if rivals:
         shortest = min(interval, *(one.interval for one in rivals.values()))
-        offer.meter = max(interval, shortest * (1 + len(rivals)))
+        offer.meter = max(interval, -(-shortest * _shares(own, rivals) // own.share))
         offer.share_from = min(offer.share_from, latest + offer.meter)
         share = (latest - offer.share_from) // offer.meter + 1
         if share < offer.count:
@@ -223,8 +255,9 @@ def _permits(
     )
     room = alone = min(most - sum(by_tenant.values()), ask.concurrency - theirs)
     if rivals:
-        share = max(1, most // (1 + len(rivals)))
-        lack = sum(min(share, one.want) for one in rivals.values())
+        whole = _shares(own, rivals)
+        share = max(1, most * own.share // whole)
+        lack = sum(min(max(1, most * one.share // whole), one.want) for one in rivals.values())
         room = min(room, max(share, most - lack) - theirs)
         starving = sum(
             not by_tenant.get(name, 0)
@@ -234,7 +267,7 @@ def _permits(
             for name, one in rivals.items()
         )
         room = min(room, most - sum(by_tenant.values()) - starving)
-    answer = host.answer or GUESS_US
+    answer = max(host.answer, host.paces.get(ask.tenant, (0, 0))[0]) or GUESS_US
     fits = _fits(room, answer, ask.running) if room >= kept else 0
     offer.alone = min(offer.alone, _fits(ask.concurrency - theirs, answer, ask.running))
     lacking = 0
@@ -244,6 +277,10 @@ def _permits(
         offer.why = "share" if room < alone else "concurrency"
         offer.ready = max(PERMIT_SOON_US, min(PERMIT_LATE_US, answer // 2))
     return max(kept, min(room, ask.running + offer.count)), lacking
+
+
+def _shares(own: TenantEntry, rivals: dict[str, TenantEntry]) -> int:
+    return own.share + sum(one.share for one in rivals.values())
 
 
 def _fits(permits: int, answer: int, running: int) -> int:
@@ -300,14 +337,16 @@ def swept(host: HostEntry, now: int, asking: str = "") -> HostEntry:
 
 def kept_until(host: HostEntry, now: int) -> int:
     """Get until when the host is kept if no more asks come."""
-    due = max(now, host.back_off_until, host.last + host.gap)
+    due = max(now, host.last + host.gap)
     for one in host.tenants.values():
         due = max(due, one.last + one.interval)
-    return due + IDLE_US
+    for known in host.strains.values():
+        due = max(due, *(one.until for one in known.values()), 0)
+    return due + (IDLE_US if host.pace or host.strains else FLEETING_US)
 
 
-def state_of(host: HostEntry, name: str, now: int) -> HostState:
-    """Get the state of a host."""
+def state_of(host: HostEntry, name: str, now: int, tenant: str = "") -> HostState:
+    """Get the state of a host; with what that tenant alone goes by."""
     host = swept(host, now)
     holding = {tenant for _, tenant in host.permits}
     following = host.last + host.gap
@@ -317,13 +356,17 @@ def state_of(host: HostEntry, name: str, now: int) -> HostState:
         for tenant, one in host.tenants.items()
         if tenant in holding or one.unmet_at + DEMAND_US > now
     }
+    strains = [
+        (origin, one.until, one.overload)
+        for whose in dict.fromkeys(("", tenant))
+        for origin, one in host.strains.get(whose, {}).items()
+    ]
     return HostState(
         host=name,
         running=sum(one.count for one in host.permits.values()),
         interval_seconds=host.pace / MILLION,
         answer_seconds=host.answer / MILLION,
-        overload=host.overload,
-        back_off_until=from_ms(host.back_off_until // 1_000) if host.back_off_until > now else None,
+        **back_off_of(name, strains, now),
         next_at=from_ms(following // 1_000) if following > now else None,
         tenants=tuple(sorted(counting)),
         window_seconds=window,

@@ -191,6 +191,11 @@ class MemoryCancellations:
         self._clock = clock
         self._lock = Lock()
         self._announced: dict[JobKey, int] = {}
+        self._requoted: dict[JobKey, int] = {}
+
+    def announce_quotas(self, job: JobKey) -> None:
+        with self._lock:
+            self._requoted[job] = to_ms(self._clock())
 
     def announce(self, jobs: Sequence[JobKey]) -> None:
         with self._lock:
@@ -208,4 +213,5 @@ class MemoryCancellations:
             oldest = now - int(ANNOUNCED_SECONDS * 1000)
             first = max(oldest + 1, since if since <= now else 0)
             found = [job for job, at in self._announced.items() if first <= at <= now]
-            return Announced(found, now)
+            requoted = [job for job, at in self._requoted.items() if first <= at <= now]
+            return Announced(found, now, requoted)

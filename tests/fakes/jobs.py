@@ -1,7 +1,7 @@
 """In-memory fakes keep jobs and reopen those that have ended."""
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from itertools import chain, zip_longest
 from typing import Any, TypeAlias
@@ -15,6 +15,7 @@ from tests.kit.jobs import (
     MOST_REFUSALS,
     PLACEABLE,
     RETRIABLE,
+    SUBMITTED,
     WATCHED,
     Job,
     JobState,
@@ -22,6 +23,7 @@ from tests.kit.jobs import (
     cancelled,
 )
 from tests.kit.kernel import from_ms, to_ms
+from tests.kit.quotas import JobTerms, Quota
 from tests.kit.spiders import Start
 
 _Key: TypeAlias = tuple[str, str, str]
@@ -37,6 +39,26 @@ class MemoryJobs:
     def create(self, job: Job) -> Job:
         with self._lock:
             return self._jobs.setdefault(job.key, job.as_created())
+
+    def adopt(self, jobs: Sequence[Job], now: datetime) -> None:
+        with self._lock:
+            for job in jobs:
+                found = self._jobs.setdefault(job.key, job.as_created())
+                if found.by != SUBMITTED:
+                    continue
+                at = max(found.submitted_at or _ms(now), _ms(now))
+                self._jobs[job.key] = found = replace(found, submitted_at=at)
+                if found.state in {JobState.DONE, JobState.CANCELLED}:
+                    self._jobs[job.key] = replace(
+                        found,
+                        state=JobState.RUNNING,
+                        due_at=_ms(now),
+                        counts={},
+                        ended_at=None,
+                        cancelled_at=None,
+                        left=None,
+                        retries=found.retries + 1,
+                    )
 
     def create_limited(self, job: Job, most: int, *, instead: bool = False) -> Job | None:
         fresh = job.as_created()
@@ -60,6 +82,18 @@ class MemoryJobs:
     def get(self, tenant: str, biz: str, name: str) -> Job | None:
         with self._lock:
             return self._jobs.get((tenant, biz, name))
+
+    def quota_terms(self, tenant: str, biz: str, name: str) -> JobTerms | None:
+        found = self.get(tenant, biz, name)
+        return None if found is None else JobTerms(quotas=found.quotas, user=found.user)
+
+    def set_quotas(self, key: _Key, quotas: Sequence[Quota]) -> bool:
+        with self._lock:
+            job = self._jobs.get(key)
+            if job is None or job.by == SUBMITTED:
+                return False
+            self._jobs[key] = replace(job, quotas=tuple(quotas))
+            return True
 
     def of_biz(
         self,
@@ -90,9 +124,19 @@ class MemoryJobs:
             return sum(
                 (job.tenant, job.biz) == (tenant, biz)
                 and job.state not in ENDED
-                and schedule in {None, job.schedule}
+                and (job.by != SUBMITTED if schedule is None else schedule == job.schedule)
                 for job in self._jobs.values()
             )
+
+    def running_schedules(self, tenant: str, biz: str) -> set[str]:
+        with self._lock:
+            return {
+                job.schedule
+                for job in self._jobs.values()
+                if (job.tenant, job.biz) == (tenant, biz)
+                and job.state not in ENDED
+                and job.schedule is not None
+            }
 
     def open_versions(self, tenant: str, biz: str, spider: str) -> set[int]:
         with self._lock:
@@ -270,6 +314,14 @@ class MemoryJobs:
                 return found
             found = self._jobs[found.key] = _cancelled(found, _ms(now))
             return found
+
+    def note_known(self, tenant: str, biz: str, known: Mapping[str, Mapping[str, int]]) -> None:
+        with self._lock:
+            for name, by in known.items():
+                found = self._jobs.get((tenant, biz, name))
+                if found is not None and by:
+                    count = found.known_links + sum(by.values())
+                    self._jobs[found.key] = replace(found, known_links=count, known_in=max(by))
 
     def reschedule(
         self,

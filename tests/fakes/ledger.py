@@ -10,11 +10,12 @@ from msgspec.structs import replace
 from tests.fakes.request_state import KeptQueue, KeptState
 from tests.kit.config import Biz
 from tests.kit.kernel import QueueKey, from_ms, to_ms
-from tests.kit.requests import FINAL_STATES, Correction, JournalLine, Ledger, State
+from tests.kit.requests import Correction, Coverage, JournalLine, Ledger, State, is_final
 
 _TERMS: Final = ("submitted", "done", "dead", "cancelled", "expired")
-#: The first flag of a biz's own states.
+#: The first flag of a biz's own states, and of those in which a request has ended.
 _OWN: Final = 100
+_OWN_FINAL: Final = 1_000
 
 
 class MemoryLedgers:
@@ -27,8 +28,7 @@ class MemoryLedgers:
         self, queue_key: QueueKey, biz: Biz, now: datetime, job: str | None = None
     ) -> Ledger:
         found = self.audit(queue_key, biz, now, job)
-        rest = found.open - found.leased - found.waiting - found.others
-        return replace(found, pending=max(0, rest))
+        return replace(found, pending=max(0, found.difference + found.pending))
 
     def audit(
         self,
@@ -42,6 +42,11 @@ class MemoryLedgers:
         """Audit at once what is in memory."""
         with self._state.lock:
             return _ledger(self._state.of(queue_key), biz, job)
+
+    def coverage(self, queue_key: QueueKey, biz: Biz, job: str) -> dict[str, Coverage]:
+        with self._state.lock:
+            covered = self._state.of(queue_key).covered
+            return {rule: found for (name, rule), found in covered.items() if name == job}
 
     def reconcile(self, queue_key: QueueKey, biz: Biz, now: datetime) -> list[Correction]:
         grace = timedelta(seconds=biz.expiry_grace_seconds)
@@ -81,17 +86,17 @@ def _ledger(kept: KeptQueue, biz: Biz, job: str | None) -> Ledger:
     flags = Counter(
         int(one.state)
         for one in kept.requests.values()
-        if one.state not in FINAL_STATES and (job is None or one.request.job == job)
+        if not is_final(one.state) and (job is None or one.request.job == job)
     )
     terms = kept.counters.get(job, Counter[str]())
-    own = {flag: flags[flag] for flag in sorted({*flags, *biz.states.values()}) if flag >= _OWN}
+    own = {flag: count for flag, count in flags.items() if _OWN <= flag < _OWN_FINAL}
+    own |= {int(term[4:]): count for term, count in terms.items() if term.startswith("own.")}
     return Ledger(
         **{term: terms[term] for term in _TERMS},
         pending=flags[State.PENDING],
         leased=flags[State.LEASED],
         waiting=flags[State.WAITING],
-        others=sum(own.values()),
-        own=own,
+        own={flag: own.get(flag, 0) for flag in sorted({*own, *biz.states.values()})},
     )
 
 

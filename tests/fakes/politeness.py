@@ -1,6 +1,6 @@
 """In-memory fakes schedule requests to hosts and keep robots.txt files."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import Final
@@ -12,6 +12,7 @@ from tests.fakes.host_scheduler import HostEntry, kept_until, reserve, state_of
 from tests.kit.kernel import to_ms
 from tests.kit.politeness import (
     MAX_BYTES,
+    MAX_KEPT_BYTES,
     TROUBLED,
     TROUBLED_SECONDS,
     HostAsk,
@@ -19,6 +20,7 @@ from tests.kit.politeness import (
     HostReport,
     HostState,
     RobotsCopy,
+    packed,
 )
 
 #: With more hosts than that, those whose time is over are looked for with each new one.
@@ -62,11 +64,13 @@ class MemoryHosts:
                 self._note_trouble(one, now)
         return []
 
-    def states(self, hosts: Sequence[str]) -> list[HostState]:
+    def states(
+        self, hosts: Sequence[str], tenants: Mapping[str, str] | None = None
+    ) -> list[HostState]:
         """Get the state of hosts; one that nothing is known of has an empty state."""
         with self._lock:
-            now = self._now()
-            return [state_of(self._of(host, now), host, now) for host in hosts]
+            now, whose = self._now(), tenants or {}
+            return [state_of(self._of(host, now), host, now, whose.get(host, "")) for host in hosts]
 
     def troubled(self, tenants: Sequence[str], limit: int) -> list[list[str]]:
         """Hosts that each tenant has met with overload or failures lately."""
@@ -80,7 +84,7 @@ class MemoryHosts:
             return found
 
     def _note_trouble(self, report: HostReport, now: int) -> None:
-        if not (report.overloads or report.failed):
+        if not (report.overloads or report.own.overloads or report.failed):
             return
         met = self._troubled.setdefault(report.tenant, {})
         met[report.host] = now
@@ -118,9 +122,9 @@ class MemoryRobotsCache:
             copy, until = self._copies.get(origin, (None, self._clock()))
             return copy if self._clock() < until else None
 
-    def save(self, origin: str, copy: RobotsCopy, seconds: float) -> None:
-        """Keep a copy for ``seconds``, a day at most, and of its text what is read at most."""
-        if seconds < 0.001:
+    def save(self, origin: str, copy: RobotsCopy, seconds: float, tenant: str) -> None:
+        """Keep a copy for ``seconds``, a day at most; not one that is longer than may be."""
+        if seconds < 0.001 or len(packed(copy.text)) > MAX_KEPT_BYTES:
             return
         until = self._clock() + timedelta(seconds=min(seconds, _LONGEST_SECONDS))
         with self._lock:

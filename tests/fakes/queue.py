@@ -4,26 +4,29 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from itertools import islice
-from math import log2
 from threading import RLock
-from typing import Final, TypeVar
+from typing import Final
 from uuid import uuid4
 
 import msgspec
 
-from tests.fakes.ageing import NONE, Waiting, aged, joined, next_level, served, settle
-from tests.kit.kernel import LEVELS, USUAL_AGEING, Ageing, QueueKey, to_ms
+from tests.fakes.ageing import NONE, joined, served, settle
+from tests.fakes.kept_queue import (
+    KeptQueue,
+    count_rate,
+    earliest,
+    in_turn,
+    member_of,
+    next_priority,
+)
+from tests.kit.kernel import USUAL_AGEING, Ageing, QueueKey, to_ms
 from tests.kit.politeness import DeferredHost
 from tests.kit.queue import (
-    KEPT_SECONDS,
     LOOKED_AT,
-    NO_TS,
     Depth,
     Load,
     Rates,
     by_host,
-    deferred_hosts,
     full_minute,
     kept,
     place,
@@ -35,68 +38,6 @@ from tests.kit.requests import Entry
 
 _encode: Final = msgspec.json.Encoder().encode
 
-K = TypeVar("K")
-
-
-class KeptQueue:
-    """The entries of one queue. The right end of ``levels`` is served next, of ``parked`` the left.
-
-    What is parked is at places of hosts (parking); ``told_ms`` is the latest time told.
-
-    ``levels`` has a list for each priority; ``times`` and ``oldests`` are the ticks of its ageing.
-    ``filled`` is the nonce of the latest filling and how far it has come, None when it is complete.
-    """
-
-    def __init__(self) -> None:
-        self.levels: tuple[deque[Entry], ...] = tuple(deque() for _ in range(LEVELS))
-        self.times: list[float] = []
-        self.oldests: list[float] = []
-        self.leases: dict[tuple[str, Entry], int] = {}
-        self.delayed: dict[Entry, int] = {}
-        self.deferred: dict[str, deque[Entry]] = {}
-        self.parked_due: dict[str, int] = {}
-        self.waiting: dict[str, Waiting] = {}
-        self.reported_ms = 0
-        self.filled: tuple[str, int | None] | None = None
-
-    @property
-    def queued(self) -> int:
-        """Count the entries that wait in all lists."""
-        return sum(map(len, self.levels))
-
-    @property
-    def heads(self) -> dict[int, int]:
-        """The ``ts`` of the next entry of each priority that has any."""
-        return {level: queue[-1].ts for level, queue in enumerate(self.levels) if queue}
-
-    @property
-    def deferred_ts(self) -> int | None:
-        """Nothing that is parked is older."""
-        least = min((one.low for one in self.waiting.values()), default=NO_TS)
-        return None if least == NO_TS else least
-
-    @property
-    def oldest_ts(self) -> int | None:
-        """Nothing that is queued or parked is older, but for what was put before a head."""
-        ages = [*self.heads.values(), *(one.low for one in self.waiting.values())]
-        return min(ages, default=None)
-
-    def hosts(self, places: Iterable[str]) -> list[DeferredHost]:
-        """The hosts of some places at which something waits."""
-        return deferred_hosts(
-            (place, self.waiting[place].count, self.parked_due[place]) for place in places
-        )
-
-    def append(self, entries: Sequence[Entry]) -> None:
-        """Add entries to the end of their priorities, where they are served last."""
-        for entry in entries:
-            self.levels[entry.priority].appendleft(entry)
-
-    def put_first(self, entries: Iterable[Entry]) -> None:
-        """Add entries to the front of their priorities; the last of them is served first."""
-        for entry in entries:
-            self.levels[entry.priority].append(entry)
-
 
 class _Statistics:
     """The counters of one biz, whatever its queue's name is."""
@@ -105,6 +46,24 @@ class _Statistics:
         self.submitted: Counter[int] = Counter()
         self.processed: Counter[int] = Counter()
         self.phases: dict[str, float] = defaultdict(float)
+
+
+class MemoryOpenQueues:
+    """The open queues of a :class:`MemoryQueue`: those in which anything is."""
+
+    def __init__(self, queue: "MemoryQueue") -> None:
+        self._queue = queue
+
+    def announce(self, queues: Iterable[QueueKey]) -> None:
+        """Do nothing: what is open is seen."""
+
+    def listed(self) -> dict[QueueKey, int]:
+        """Return them, each announced with every entry that comes."""
+        return {one: self._queue.depth(one).queued for one in self._queue.with_anything()}
+
+    def forget(self, seen: Mapping[QueueKey, int]) -> int:
+        """Forget none: those that are empty are not open."""
+        return 0
 
 
 class MemoryQueue:
@@ -121,6 +80,19 @@ class MemoryQueue:
         self._queues: dict[QueueKey, KeptQueue] = defaultdict(KeptQueue)
         self._statistics: dict[tuple[str, str], _Statistics] = defaultdict(_Statistics)
         self.server = uuid4().hex
+        self.open = MemoryOpenQueues(self)
+
+    def announce(self, queues: Iterable[QueueKey]) -> None:
+        """Do nothing: what is open is seen."""
+
+    def with_anything(self) -> list[QueueKey]:
+        """Return the queues in which anything is."""
+        with self._lock:
+            return [
+                queue_key
+                for queue_key, kept in self._queues.items()
+                if kept.queued or kept.leases or kept.delayed or kept.waiting
+            ]
 
     @contextmanager
     def opened(self, queue_key: QueueKey) -> Iterator[KeptQueue]:
@@ -143,7 +115,7 @@ class MemoryQueue:
         with self._lock:
             self._queues[queue_key].append(entries)
             if entries:
-                _count(self._of(queue_key).submitted, now, len(entries))
+                count_rate(self._of(queue_key).submitted, now, len(entries))
             return self._queues[queue_key].queued
 
     def requeue(self, queue_key: QueueKey, entries: Sequence[Entry]) -> None:
@@ -180,8 +152,8 @@ class MemoryQueue:
                 queue.leases[token, entry] = until_ms
 
             queue.reported_ms = now_ms
-            due = _earliest(queue.delayed, now_ms, count, _encode)
-            ended = _earliest(queue.leases, now_ms, count - len(due), _member)
+            due = earliest(queue.delayed, now_ms, count, _encode)
+            ended = earliest(queue.leases, now_ms, count - len(due), member_of)
             for entry in due:
                 del queue.delayed[entry]
             for held in ended:
@@ -192,7 +164,7 @@ class MemoryQueue:
                 most = kept(ageing.beta, ageing.clamp)
                 oldest = min(heads.values())
                 settle(queue.times, queue.oldests, clock, oldest, ageing.interval_ms, most)
-            while len(taken) < count and (level := _next(queue, ageing)) != NONE:
+            while len(taken) < count and (level := next_priority(queue, ageing)) != NONE:
                 take(queue.levels[level].pop())
             return taken
 
@@ -220,7 +192,7 @@ class MemoryQueue:
     ) -> int:
         """Drop the token's entries, count ``processed``; returns how many it held."""
         with self._lock:
-            _count(self._of(queue_key).processed, now, processed)
+            count_rate(self._of(queue_key).processed, now, processed)
             return len(list(self._let_go(queue_key, token, entries)))
 
     def give_back(self, queue_key: QueueKey, token: str, entries: Sequence[Entry]) -> int:
@@ -278,7 +250,7 @@ class MemoryQueue:
         with self._lock:
             queue = self._queues[queue_key]
             queue.reported_ms = to_ms(now)
-            due = _earliest(queue.parked_due, queue.reported_ms, limit, str.encode)
+            due = earliest(queue.parked_due, queue.reported_ms, limit, str.encode)
             return queue.hosts(due)
 
     def lease_deferred(
@@ -321,6 +293,10 @@ class MemoryQueue:
                         queue.parked_due[at] = to_ms(again_at)
             return leased
 
+    def look_at(self, queue_key: QueueKey, hosts: Sequence[str], now: datetime) -> None:
+        """Have deferred lists of hosts, or of accounts of quotas, be looked at now."""
+        self.lease_deferred(queue_key, "", [(host, 0, now) for host in hosts], now)
+
     def depth(self, queue_key: QueueKey) -> Depth:
         """Count what is queued, parked, leased and delayed."""
         with self._lock:
@@ -350,7 +326,7 @@ class MemoryQueue:
                 ended = sum(until <= at for until in queue.leases.values())
                 due = sum(until <= at for until in queue.delayed.values())
                 ready = queue.queued + ended + due
-                places = _earliest(queue.parked_due, at, len(queue.parked_due), str.encode)
+                places = earliest(queue.parked_due, at, len(queue.parked_due), str.encode)
                 looked = [(one, queue.waiting[one].count) for one in places[:LOOKED_AT]]
                 counts = by_host(looked)
                 ready += ready_count([*counts.values()], len(places) - len(looked) + len(counts))
@@ -399,50 +375,6 @@ class MemoryQueue:
         for entry in entries:
             if leases.pop((token, entry), None) is not None:
                 yield entry
-
-
-def _next(queue: KeptQueue, ageing: Ageing) -> int:
-    """The priority that is served next."""
-    heads = [level[-1].ts if level else None for level in queue.levels]
-    return next_level(heads, queue.times, queue.oldests, ageing.beta, log2(ageing.clamp))
-
-
-def _earliest(
-    scores: Mapping[K, int], now_ms: int, count: int, member: Callable[[K], bytes]
-) -> list[K]:
-    """The first ``count`` whose score has come, in the order of a Redis sorted set."""
-    come = (key for key, score in scores.items() if score <= now_ms)
-    return list(islice(sorted(come, key=lambda key: (scores[key], member(key))), max(0, count)))
-
-
-def _member(held: tuple[str, Entry]) -> bytes:
-    token, entry = held
-    return token.encode() + b":" + _encode(entry)
-
-
-def _count(counts: Counter[int], now: datetime, amount: int) -> None:
-    second = to_ms(now) // 1000
-    if not amount:
-        return
-    counts[second] += amount
-    for at in [at for at in counts if at < second - KEPT_SECONDS]:
-        del counts[at]
-
-
-def in_turn(
-    deferred: Mapping[str, deque[Entry]], host: str, now_ms: int, ageing: Ageing
-) -> Iterator[Entry]:
-    """The heads of the host's lists, one after the other: each is to be taken before the next."""
-    ticks: tuple[list[float], list[float]] | None = None
-    while True:
-        lists = [deferred.get(place) for place in places(host)]
-        heads = [waits[0].ts if waits else None for waits in lists]
-        if ticks is None:
-            ticks = aged(min((ts for ts in heads if ts is not None), default=0), now_ms, ageing)
-        level = next_level(heads, *ticks, ageing.beta, log2(ageing.clamp))
-        if level == NONE or not (waits := lists[level]):
-            return
-        yield waits[0]
 
 
 class MemoryOverview:

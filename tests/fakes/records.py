@@ -1,9 +1,10 @@
 """In-memory fakes keep records, the data queue and the coverage of rules."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import partial
 from threading import Lock
 from time import time_ns
 from typing import TypeAlias
@@ -13,7 +14,7 @@ from tests.kit.config import Biz
 from tests.kit.extract import MOST_VERSIONS, countable, together
 from tests.kit.kernel import QueueKey, RequestId, StoreError, to_ms
 from tests.kit.records import KEY_BYTES, LEASE_BYTES, QUEUE_BYTES, item_ids, no_room, refuse_large
-from tests.kit.requests import Claim, Coverage, QueuedItem, Record, State
+from tests.kit.requests import Claim, Coverage, HourCoverage, QueuedItem, Record, State
 
 #: Within one millisecond those with keys of their own come last, as in MongoDB.
 _Place: TypeAlias = tuple[int, int, int, str, int]
@@ -121,6 +122,24 @@ def _is_key(record_id: str) -> bool:
     return len(record_id) == 2 * KEY_BYTES
 
 
+class MemoryAnnounced:
+    """The data queues that were announced, each until it is forgotten."""
+
+    def __init__(self) -> None:
+        self._announced: dict[QueueKey, int] = {}
+
+    def announce(self, queues: Iterable[QueueKey]) -> None:
+        self._announced |= dict.fromkeys(queues, 0)
+
+    def listed(self) -> dict[QueueKey, int]:
+        return dict(self._announced)
+
+    def forget(self, seen: Mapping[QueueKey, int]) -> int:
+        for queue_key in seen:
+            del self._announced[queue_key]
+        return len(seen)
+
+
 @dataclass(slots=True)
 class _Items:
     """A queue key's items. The right end of ``queued`` is served next."""
@@ -135,6 +154,7 @@ class MemoryDataQueue:
     """In-memory ``RedisDataQueue``."""
 
     def __init__(self, *, queue_bytes: int = QUEUE_BYTES) -> None:
+        self.open = MemoryAnnounced()
         self._queue_bytes = queue_bytes
         self._queues: dict[tuple[str, str], _Items] = {}
         self._lock = Lock()
@@ -218,9 +238,22 @@ class MemoryCoverages:
         # The last one was counted last.
         self._counts: dict[tuple[str, str], dict[tuple[str, str], Coverage]] = {}
         self._lock = Lock()
+        self._hours: dict[tuple[str, str], dict[tuple[datetime, str, str], Coverage]] = {}
+        self.clock: Callable[[], datetime] = partial(datetime.now, UTC)
+
+    def by_hour(self, queue_key: QueueKey) -> list[HourCoverage]:
+        with self._lock:
+            mine = self._hours.get((queue_key.tenant, queue_key.biz), {})
+            return [
+                HourCoverage(started_at=at, rule=rule, version=version, coverage=coverage)
+                for (at, rule, version), coverage in sorted(mine.items(), key=lambda one: one[0])
+            ]
 
     def add(self, queue_key: QueueKey, rule: str, version: str, coverage: Coverage) -> None:
         with self._lock:
+            hours = self._hours.setdefault((queue_key.tenant, queue_key.biz), {})
+            hour = self.clock().replace(minute=0, second=0, microsecond=0), rule, version
+            hours[hour] = together(hours.get(hour, Coverage()), countable(coverage))
             mine = self._counts.setdefault((queue_key.tenant, queue_key.biz), {})
             before = mine.pop((rule, version), Coverage())
             mine[rule, version] = together(before, countable(coverage))

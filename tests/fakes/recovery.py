@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from tests.fakes.queue import KeptQueue, MemoryQueue
+from tests.fakes.kept_queue import KeptQueue
+from tests.fakes.queue import MemoryQueue
 from tests.fakes.request_state import KeptState, is_due, place
 from tests.kit.config import Biz
 from tests.kit.kernel import QueueKey, to_ms
@@ -128,13 +129,17 @@ class MemoryLeaseRevocation:
                 and one.due_at > now
             ][:limit]
 
-    def remembered_epoch(self, queue_key: QueueKey, biz: Biz) -> QueueEpoch | None:
+    def remembered_epoch(self, queue_key: QueueKey) -> QueueEpoch | None:
         with self._state.lock:
             return self._marks.get(queue_key)
 
-    def remember_epoch(self, queue_key: QueueKey, biz: Biz, mark: QueueEpoch) -> None:
+    def remembered_epochs(self, queues: Sequence[QueueKey]) -> dict[QueueKey, QueueEpoch]:
         with self._state.lock:
-            self._marks[queue_key] = mark
+            return {one: self._marks[one] for one in queues if one in self._marks}
+
+    def remember_epoch(self, queue_key: QueueKey, epoch: QueueEpoch) -> None:
+        with self._state.lock:
+            self._marks[queue_key] = epoch
 
 
 class MemoryQueueRebuild:
@@ -148,6 +153,10 @@ class MemoryQueueRebuild:
         with self._queue.opened(queue_key) as held:
             nonce, reached = held.filled or (None, None)
             return QueueEpoch(server=self._queue.server, nonce=nonce, reached=reached)
+
+    def epochs(self, queues: Sequence[QueueKey]) -> dict[QueueKey, QueueEpoch | None]:
+        """Do that for many."""
+        return {queue_key: self.epoch(queue_key) for queue_key in queues}
 
     def clear(self, queue_key: QueueKey, nonce: str) -> None:
         """Drop what is queued, parked and delayed (not what is leased), begin a filling at 0."""

@@ -35,6 +35,13 @@ class MemoryVisits:
                 if standing is None or standing.visited_at <= visit.visited_at:
                     kept[visit.key] = visit
 
+    def spared(self, queue_key: QueueKey, biz: Biz, keys: Sequence[str]) -> None:
+        with self._lock:
+            kept = self._of(queue_key)
+            for key in keys:
+                if key in kept:
+                    kept[key] = replace(kept[key], spared=kept[key].spared + 1)
+
     def due(self, queue_key: QueueKey, biz: Biz, now: datetime, limit: int) -> list[Visit]:
         with self._lock:
             found = [
@@ -71,6 +78,7 @@ class MemoryVisits:
             visits=sum(visit.visits for visit in kept),
             changes=sum(visit.changes for visit in kept),
             saved=sum(visit.saved for visit in kept),
+            spared=sum(visit.spared for visit in kept),
             due=sum(visit.next_at is not None and visit.next_at <= now for visit in kept),
         )
 

@@ -14,10 +14,12 @@ from typing import Final
 
 import msgspec
 
+from tests.kit.extract import together
 from tests.kit.kernel import QueueKey, RequestId
 from tests.kit.requests import (
     UNSTORABLE,
     Answer,
+    Coverage,
     Dead,
     Done,
     Event,
@@ -50,10 +52,12 @@ class Kept:
     reason: str | None = None
     answer: Answer | None = None
 
-    def note(self, at: datetime, state: State, by: str, why: str) -> None:
+    def note(
+        self, at: datetime, state: int, by: str, why: str, peers: tuple[str, ...] = ()
+    ) -> None:
         """Change the state, and write down who did it, when and why."""
         self.state = state
-        self.log.append(Event(at=at, state=state, by=by, why=why[:500]))
+        self.log.append(Event(at=at, state=state, by=by, why=why[:500], peers=peers))
         del self.log[:-_LOG_LENGTH]
 
     def leave_nothing(self, queue_key: "KeptQueue") -> None:
@@ -95,6 +99,13 @@ class KeptQueue:
     keyed: dict[str, Record] = field(default_factory=dict)
     counters: dict[str | None, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     swept: datetime | None = None
+    covered: dict[tuple[str, str], Coverage] = field(default_factory=dict)
+
+    def cover(self, request: Request, coverage: Coverage | None) -> None:
+        """Add what a page of a job was read to."""
+        if request.job is not None and coverage is not None:
+            key = request.job, request.body.rule
+            self.covered[key] = together(self.covered.get(key, Coverage()), coverage)
 
     def count(self, job: str | None, term: str, by: int = 1) -> None:
         """Count a request of the job, or of none, for the biz and for the job."""
@@ -125,6 +136,8 @@ class KeptState:
 
     def __init__(self) -> None:
         self._queues: dict[tuple[str, str], KeptQueue] = {}
+        #: Bizs of which something could not be queued, by when that was noted.
+        self.unqueued: dict[tuple[str, str], datetime] = {}
         self.lock = threading.RLock()
 
     def of(self, queue_key: QueueKey) -> KeptQueue:

@@ -24,7 +24,7 @@ from tests.fakes.request_state import (
 from tests.kit.config import Biz, Rule, Spider
 from tests.kit.kernel import QueueKey, RequestId, StoreError, to_ms
 from tests.kit.requests import (
-    FINAL_STATES,
+    ALL_REQUESTS,
     Claim,
     Dead,
     Done,
@@ -32,15 +32,18 @@ from tests.kit.requests import (
     Inserted,
     Outcome,
     Request,
+    RequestFilter,
     Settled,
     State,
     Tracked,
+    Transited,
+    Transition,
     done_with,
+    is_final,
+    term_of,
 )
 
 _NOT_MODIFIED = 304
-_CANCELLABLE = (State.PENDING, State.WAITING)
-_UNFINISHED = (State.PENDING, State.WAITING, State.LEASED)
 
 
 class MemoryRequestStore(MemoryRecords):
@@ -48,6 +51,20 @@ class MemoryRequestStore(MemoryRecords):
 
     def __init__(self, state: KeptState | None = None) -> None:
         super().__init__(state or KeptState())
+
+    def note_unqueued(self, queue_key: QueueKey, now: datetime) -> None:
+        with self.state.lock:
+            self.state.unqueued[queue_key.tenant, queue_key.biz] = now
+
+    def noted_unqueued(self) -> dict[tuple[str, str], datetime]:
+        with self.state.lock:
+            return dict(self.state.unqueued)
+
+    def forget_unqueued(self, queue_key: QueueKey, noted_at: datetime) -> None:
+        key = queue_key.tenant, queue_key.biz
+        with self.state.lock:
+            if self.state.unqueued.get(key) == noted_at:
+                del self.state.unqueued[key]
 
     def insert(
         self,
@@ -166,23 +183,24 @@ class MemoryRequestStore(MemoryRecords):
     ) -> None:
         if isinstance(outcome, Done):
             queue_key.count(kept.request.job, "done")
+            queue_key.cover(kept.request, outcome.coverage)
             if outcome.records or (kept.parts and outcome.status != _NOT_MODIFIED):
                 queue_key.drop(kept.request.id, outcome.stored)
             queue_key.keep(outcome.records)
             kept.records = outcome.stored + len(outcome.records)
             kept.parts, kept.error, kept.due_at = 0, None, None
             kept.reason = kept.answer = None
-            kept.note(now, State.DONE, worker, clean(done_with(outcome)))
+            kept.note(now, State.DONE, worker, clean(done_with(outcome)), outcome.peers)
         elif isinstance(outcome, Dead):
             queue_key.count(kept.request.job, "dead")
             kept.leave_nothing(queue_key)
             kept.error, kept.due_at = clean(outcome.error), None
             kept.reason, kept.answer = clean(outcome.reason), outcome.answer
-            kept.note(now, State.DEAD, worker, kept.error)
+            kept.note(now, State.DEAD, worker, kept.error, outcome.peers)
         else:
             kept.error, kept.due_at = clean(outcome.error), outcome.due_at
             kept.reason, kept.answer = clean(outcome.reason), outcome.answer
-            kept.note(now, State.WAITING, worker, kept.error)
+            kept.note(now, State.WAITING, worker, kept.error, outcome.peers)
 
     def release(
         self,
@@ -214,7 +232,7 @@ class MemoryRequestStore(MemoryRecords):
             kept = mine.requests.get(request_id)
             if kept is None:
                 return None
-            if kept.state in _CANCELLABLE:
+            if not is_final(kept.state) and kept.state != State.LEASED:
                 mine.count(kept.request.job, "cancelled")
                 kept.leave_nothing(mine)
                 kept.due_at = None
@@ -229,7 +247,7 @@ class MemoryRequestStore(MemoryRecords):
             found = [
                 kept
                 for kept in mine.requests.values()
-                if kept.request.job == job and kept.state in _UNFINISHED
+                if kept.request.job == job and not is_final(kept.state)
             ]
             chosen = sorted(found, key=lambda kept: kept.state == State.LEASED)[:limit]
             for kept in chosen:
@@ -239,30 +257,74 @@ class MemoryRequestStore(MemoryRecords):
                 kept.note(now, State.CANCELLED, by, "its job was cancelled")
         return len(chosen)
 
+    def transition(
+        self,
+        queue_key: QueueKey,
+        biz: Biz,
+        ids: Sequence[RequestId],
+        asked: Transition,
+        now: datetime,
+    ) -> dict[RequestId, Transited]:
+        oldest = now - timedelta(seconds=biz.ttl_seconds)
+        done: dict[RequestId, Transited] = {}
+        with self.state.lock:
+            mine = self.state.of(queue_key)
+            for kept in filter(None, map(mine.requests.get, ids)):
+                late = asked.after == State.PENDING and kept.request.queued_at <= oldest
+                changed = kept.state == asked.before and not late
+                done[kept.request.id] = Transited(
+                    entry=kept.request.entry,
+                    state=kept.state,
+                    changed=changed,
+                    pool=kept.request.pool,
+                    late=late,
+                )
+                if changed:
+                    self._change(mine, kept, asked, now)
+        return done
+
+    @staticmethod
+    def _change(mine: KeptQueue, kept: Kept, asked: Transition, now: datetime) -> None:
+        for flag, count in ((asked.before, -1), (asked.after, 1)):
+            if term := term_of(flag):
+                mine.count(kept.request.job, term, count)
+        if is_final(asked.after):
+            kept.leave_nothing(mine)
+        if not is_final(asked.before):
+            kept.token = kept.due_at = None
+        if asked.after == State.PENDING:
+            kept.attempts = 0
+            kept.error = kept.reason = kept.answer = kept.worker = None
+        kept.note(now, asked.after, asked.by, asked.why)
+
     def find(
         self,
         queue_key: QueueKey,
         biz: Biz,
+        wanted: RequestFilter = ALL_REQUESTS,
         *,
-        state: int | None,
-        since: datetime | None,
-        after: tuple[int, str] | None,
+        after: tuple[int, str] | None = None,
         limit: int,
         now: datetime,
+        brief: bool = False,
     ) -> list[Tracked]:
         with self.state.lock:
             found = [
                 kept.tracked()
                 for kept in self.state.of(queue_key).requests.values()
-                if (state is None or kept.state == state)
-                and (since is None or kept.request.queued_at >= since)
+                if wanted.state in {None, kept.state}
+                and wanted.job in {None, kept.request.job}
+                and (wanted.since is None or kept.request.queued_at >= wanted.since)
             ]
         placed = sorted(
             ((place(to_ms(t.request.queued_at), t.request.id), t) for t in found),
             key=lambda pair: pair[0],
+            reverse=wanted.newest,
         )
-        floor = None if after is None else place(after[0], typed(after[1]))
-        return [one for at, one in placed if floor is None or at > floor][:limit]
+        end = None if after is None else place(after[0], typed(after[1]))
+        if end is not None:
+            placed = [(at, one) for at, one in placed if (at < end if wanted.newest else at > end)]
+        return [one for _, one in placed[:limit]]
 
     def unqueued(
         self,
@@ -310,7 +372,7 @@ class MemoryRequestStore(MemoryRecords):
             for kept in mine.requests.values():
                 if (
                     kept.request.queued_at <= oldest
-                    and kept.state in _UNFINISHED
+                    and not is_final(kept.state)
                     and (
                         kept.state != State.LEASED
                         or is_due(kept, now)
@@ -326,7 +388,7 @@ class MemoryRequestStore(MemoryRecords):
             mine.requests = {
                 key: kept
                 for key, kept in mine.requests.items()
-                if kept.request.queued_at > gone or kept.state not in FINAL_STATES
+                if kept.request.queued_at > gone or not is_final(kept.state)
             }
             if biz.records_ttl_seconds is not None:
                 first = now - timedelta(seconds=biz.records_ttl_seconds)

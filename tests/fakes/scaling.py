@@ -21,7 +21,7 @@ from tests.kit.fleet import (
     learnt,
 )
 from tests.kit.kernel import MAIN_POOL, LimitRefusedError, QueueKey, to_ms
-from tests.kit.queue import QueueWork, by_host, hosts_among
+from tests.kit.queue import QueueWork, by_account, by_host, hosts_among, is_parked
 from tests.kit.requests import Entry
 
 _NONE: Final[Mapping[str, Throughput]] = MappingProxyType({})
@@ -125,19 +125,22 @@ class MemoryQueueSampler:
         with self._queue.opened(queue_key) as held:
             ended = sum(until <= now_ms for until in held.leases.values())
             named = sorted(held.parked_due, key=lambda host: (held.parked_due[host], host))
-            places = [(at, held.waiting[at].count) for at in named[: max(0, hosts)]]
-            sample, soon = (
-                by_host(places),
-                sum(at <= soon_ms for at in held.parked_due.values()),
-            )
+            every = [(at, held.waiting[at].count) for at in named[: max(0, hosts)]]
+            places = [one for one in every if not is_parked(one[0])]
+            seen = {at for at, _ in every} - {at for at, _ in places}
+            soon = sum(at <= soon_ms for name, at in held.parked_due.items() if name not in seen)
+            hidden = [name for name in held.parked_due if is_parked(name)]
+            sample, hosts = by_host(places), len(held.parked_due) - len(hidden)
             return QueueWork(
                 queued=held.queued + ended,
                 leased=len(held.leases) - ended,
                 due=sum(at <= soon_ms for at in held.delayed.values()),
                 deferred=sum(one.count for one in held.waiting.values()),
-                hosts=hosts_among(len(held.parked_due), len(places), len(sample)),
-                hosts_due=hosts_among(soon, len(places), len(sample)),
+                hosts=hosts_among(hosts, len(places), len(sample)),
+                hosts_due=hosts_among(min(soon, hosts), len(places), len(sample)),
                 sample=tuple(sample.items()),
+                parked=tuple(by_account(every).items()),
+                parked_entries=sum(held.waiting[name].count for name in hidden),
                 oldest_ts=held.oldest_ts,
             )
 

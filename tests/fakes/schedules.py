@@ -70,6 +70,11 @@ class MemorySchedules:
         turns = chain.from_iterable(zip_longest(*of_tenants.values()))
         return [schedule for schedule in turns if schedule is not None][:limit]
 
+    def next_due(self, after: datetime, until: datetime) -> datetime | None:
+        with self._lock:
+            found = (one.next_at for one in self._schedules.values() if one.enabled)
+            return min((at for at in found if at is not None and after < at <= until), default=None)
+
     def begin_scan(self, now: datetime) -> datetime:
         with self._lock:
             at, since = self._looked_at, self._behind_since

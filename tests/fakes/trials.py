@@ -1,10 +1,10 @@
-"""An in-memory fake runs trials of rules in this process."""
+"""An in-memory fake runs steps of trials in this process."""
 
 from collections.abc import Callable
 
 import msgspec
 
-from tests.kit.trials import Question, Tried
+from tests.kit.trials import Answer, Question
 
 
 class MemoryTrials:
@@ -13,11 +13,11 @@ class MemoryTrials:
     Both travel as JSON here too: what does not survive that survives nowhere.
     """
 
-    def __init__(self, answer: Callable[[Question], Tried]) -> None:
+    def __init__(self, answer: Callable[[Question], Answer]) -> None:
         self._answer = answer
         self.asked: list[Question] = []
 
-    def ask(self, question: Question) -> Tried:
+    def ask(self, question: Question) -> Answer:
         self.asked.append(msgspec.json.decode(msgspec.json.encode(question), type=Question))
         answer = msgspec.json.encode(self._answer(self.asked[-1]))
-        return msgspec.json.decode(answer, type=Tried)
+        return msgspec.json.decode(answer, type=Answer)

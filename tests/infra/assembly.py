@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -79,8 +80,13 @@ class Assembly:
         }
 
 
+def app_command() -> list[str]:
+    """The command by which the CDK's own, typed in the checkout, runs the app."""
+    return shlex.split(json.loads((ROOT / "cdk.json").read_text())["app"])
+
+
 def synthesise(folder: Path, stage: str = STAGE, **context: str) -> None:
-    """Runs ``python infra/app.py`` as on a machine that knows no AWS account.
+    """Runs what ``cdk.json`` names as on a machine that knows no AWS account.
 
     What follows is what ``-c`` would say to the command of the CDK, which hands it on so.
     """
@@ -90,8 +96,8 @@ def synthesise(folder: Path, stage: str = STAGE, **context: str) -> None:
         if not key.startswith(("AWS_", "CDK_", "CRAWLFLEET_", "PYTHONPATH"))
     }
     done = subprocess.run(
-        [sys.executable, str(ROOT / "infra" / "app.py")],
-        cwd=folder.parent,
+        [sys.executable, *app_command()[1:]],
+        cwd=ROOT,
         env=kept
         | {
             "CDK_OUTDIR": str(folder),
@@ -113,7 +119,7 @@ def compose(stage: Stage, folder: Path, build: Callable[..., Bundle]) -> "App":
     """
     from aws_cdk import App
 
-    settings = json.loads((ROOT / "infra" / "cdk.json").read_text())
+    settings = json.loads((ROOT / "cdk.json").read_text())
     app = App(context=settings["context"], outdir=str(folder))
     add_stacks(app, stage, build)
     return app

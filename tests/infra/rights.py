@@ -4,7 +4,7 @@ Names stand where templates have references, ``STAGE`` where they have the stage
 told by its kind, such as ``lambda function``, and its name, since account, region and partition are
 the stack's own. The lists beside this module have a right a line:
 
-    {"allow": "ssm:GetParameter", "kind": "ssm parameter", "on": "/crawlfleet/STAGE/revision"}
+    {"allow": "ssm:GetParameters", "kind": "ssm parameter", "on": "/crawlfleet/STAGE/revision"}
 
 ``deny`` stands in the place of ``allow`` in what is refused, ``by`` names others who may, and
 ``if`` the condition. ``role`` is what a role has: who takes it on, or a policy of AWS's own.
@@ -88,6 +88,9 @@ class Rights:
                     yield f"at {at}", {"allow": properties["Action"]} | by
                 elif "KeyPolicy" in properties:
                     for right in self._rights(stack, properties["KeyPolicy"]):
+                        yield f"at {self._name(stack, key)}", right
+                elif resource["Type"] == "AWS::EC2::VPCEndpoint":
+                    for right in self._rights(stack, properties["PolicyDocument"]):
                         yield f"at {self._name(stack, key)}", right
                 elif "PolicyDocument" in properties and "Roles" not in properties:
                     for right in self._rights(stack, properties["PolicyDocument"]):

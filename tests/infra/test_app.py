@@ -13,7 +13,8 @@ import pytest
 from infra import app
 from infra.bundle import ROOT
 from infra.bundle_contents import Bundle
-from infra.stages import STAGES, GivenRedis, Stage, StageError
+from infra.notify import Notify
+from infra.stages import STAGES, GivenRedis, Stage, StageError, find_stage
 from tests.infra.assembly import Assembly, synthesise
 from tests.kit.kernel import names
 
@@ -82,6 +83,52 @@ def test_synthesis_says_which_stacks_and_where_their_templates_are(assembly: Ass
         assert (assembly.folder / template).exists()
 
 
+def complaints(assembly: Assembly) -> list[str]:
+    """Return the errors for which the command of the CDK deploys nothing."""
+    found = []
+    for stack in assembly.stacks().values():
+        written = assembly.folder / stack.get("additionalMetadataFile", "")
+        metadata = stack.get("metadata") or json.loads(written.read_text())
+        for entries in metadata.values():
+            found += [one["data"] for one in entries if one["type"] == "aws:cdk:error"]
+    return found
+
+
+@pytest.mark.parametrize("name", ["aws-small", "aws-large"])
+def test_a_stage_for_an_account_that_notifies_nobody_is_not_deployed(
+    name: str, composed: Callable[[Stage], Assembly]
+):
+    (said,) = complaints(composed(STAGES[name]))
+
+    assert said.startswith(f"stage {name!r}: nobody would be notified")
+    assert "CRAWLFLEET_NOTIFY" in said
+
+
+@pytest.mark.parametrize(
+    "notified", ["ops@example.org", "+4915112345678", "https://hooks.example/a"]
+)
+def test_a_stage_that_notifies_anybody_is_deployed(
+    notified: str, composed: Callable[[Stage], Assembly]
+):
+    assert complaints(composed(find_stage("aws-small", notified))) == []
+
+
+def test_what_stands_for_minutes_notifies_nobody(composed: Callable[[Stage], Assembly]):
+    assert complaints(composed(STAGES["localstack"])) == []
+
+
+def test_whom_the_command_line_names_is_subscribed():
+    found = find_stage("aws-large", "ops@example.org, +4915112345678,https://hooks.example/a")
+
+    assert found.notify == Notify(
+        emails=("ops@example.org",),
+        phones=("+4915112345678",),
+        machines=("https://hooks.example/a",),
+    )
+    with pytest.raises(StageError, match=r"notify.emails has 'nobody'"):
+        find_stage("aws-large", "nobody")
+
+
 @pytest.mark.parametrize(
     ("found", "said"),
     [
@@ -99,7 +146,7 @@ def test_cdk_is_reported_how_stacks_refer_to_each_other_and_warns_of_nothing(
 ):
     from aws_cdk import App
 
-    context = json.loads((ROOT / "infra" / "cdk.json").read_text())["context"]
+    context = json.loads((ROOT / "cdk.json").read_text())["context"]
     made = App(context=context, outdir=str(tmp_path))
     app.add_stacks(made, STAGES["localstack"], lambda *_, **__: empty_bundle)
     made.synth()
@@ -119,7 +166,9 @@ def test_an_unknown_stage_is_refused_with_the_known_ones(monkeypatch: pytest.Mon
 def test_the_command_line_may_name_another_redis_where_one_is_given(tmp_path: Path):
     synthesise(tmp_path / "cdk.out", "localstack", redis="redis://127.0.0.1:7001")
 
-    for function in Assembly(tmp_path / "cdk.out", "localstack").functions().values():
+    for name, function in Assembly(tmp_path / "cdk.out", "localstack").functions().items():
+        if name.endswith(names.TRIALS):
+            continue  # it has no Redis
         reported = function["Environment"]["Variables"][names.ENV_REDIS_URL]
         assert reported == "redis://127.0.0.1:7001"
 

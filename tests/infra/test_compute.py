@@ -14,6 +14,8 @@ from tests.kit.kernel import names
 FLEET = fleet_of(STAGES[STAGE].pools)
 POOLS = {names.consumer(pool.name): pool for pool in STAGES[STAGE].pools}
 EACH_FUNCTION = pytest.mark.parametrize("spec", FLEET.functions, ids=lambda spec: spec.name)
+INSIDE = [spec for spec in FLEET.functions if spec.in_network]
+EACH_INSIDE = pytest.mark.parametrize("spec", INSIDE, ids=lambda spec: spec.name)
 
 #: Actions for which AWS knows no narrower resource: interfaces of the VPC do not exist before they
 #: are asked for, and X-Ray has no resources to name.
@@ -27,6 +29,7 @@ ONLY_FOR_ALL = {
     "xray:PutTelemetryRecords",
     "xray:PutTraceSegments",
 }
+OF_TRACES = {action for action in ONLY_FOR_ALL if action.startswith("xray:")}
 
 
 def listed(value: Any) -> list[Any]:
@@ -84,7 +87,7 @@ def test_function_receives_exactly_the_described_environment(
 ):
     variables = assembly.function(spec.name)["Environment"]["Variables"]
 
-    assert set(variables) == set(spec.environment)
+    assert set(variables) - {"AWS_USE_DUALSTACK_ENDPOINT"} == set(spec.environment)
 
 
 def test_environment_says_where_things_are(assembly: Assembly):
@@ -99,7 +102,21 @@ def test_environment_says_where_things_are(assembly: Assembly):
     assert text(variables[names.ENV_ID_ISSUER_FUNCTION]).startswith("<idissuerFunction")
 
 
-@EACH_FUNCTION
+def test_what_tries_rules_stands_outside_of_the_network(assembly: Assembly):
+    function = assembly.function(names.TRIALS)
+
+    assert "VpcConfig" not in function
+    assert not any(action.startswith("ec2:") for action in allowed(assembly, names.TRIALS))
+
+
+def test_what_tries_rules_may_write_its_log_and_traces_and_nothing_else(assembly: Assembly):
+    assert set(allowed(assembly, names.TRIALS)) == {
+        *("logs:CreateLogStream", "logs:PutLogEvents"),
+        *("xray:PutTelemetryRecords", "xray:PutTraceSegments"),
+    }
+
+
+@EACH_INSIDE
 def test_function_stands_in_the_private_dual_stack_subnets(assembly: Assembly, spec: FunctionSpec):
     vpc = assembly.function(spec.name)["VpcConfig"]
 
@@ -109,7 +126,16 @@ def test_function_stands_in_the_private_dual_stack_subnets(assembly: Assembly, s
     assert len(vpc["SecurityGroupIds"]) == 1
 
 
-def test_only_workers_have_reserved_concurrency(assembly: Assembly):
+@EACH_INSIDE
+def test_functions_talk_to_aws_past_the_nat(assembly: Assembly, spec: FunctionSpec):
+    variables = assembly.function(spec.name)["Environment"]["Variables"]
+
+    assert variables["AWS_USE_DUALSTACK_ENDPOINT"] == "true"
+
+
+def test_workers_and_what_must_run_whatever_the_router_does_have_reserved_concurrency(
+    assembly: Assembly,
+):
     reserved = {
         name: function.get("ReservedConcurrentExecutions")
         for name, function in assembly.functions().items()
@@ -119,7 +145,13 @@ def test_only_workers_have_reserved_concurrency(assembly: Assembly):
     assert reserved.pop(consumer) == STAGES[STAGE].consumer_concurrency
     for function, pool in POOLS.items():
         assert reserved.pop(names.function_name(STAGE, function)) == pool.concurrency
-    assert set(reserved.values()) == {None}
+    kept = {names.SCHEDULER: 5, names.MONITOR: 2, names.ID_ISSUER: 20}
+    for function, most in kept.items():
+        assert reserved.pop(names.function_name(STAGE, function)) == most
+    trials = names.function_name(STAGE, names.TRIALS)
+    assert reserved.pop(trials) == STAGES[STAGE].trials_concurrency
+    # The router has what the account has besides: a flood of calls takes nobody else's.
+    assert reserved == {names.function_name(STAGE, names.ROUTER): None}
 
 
 @EACH_FUNCTION
@@ -130,11 +162,11 @@ def test_only_what_aws_has_no_narrower_word_for_is_allowed_on_everything(
         action for action, resources in allowed(assembly, spec.name).items() if "*" in resources
     }
 
-    assert on_everything == ONLY_FOR_ALL
+    assert on_everything == (ONLY_FOR_ALL if spec.in_network else OF_TRACES)
     assert not any("*" in action for action in allowed(assembly, spec.name))
 
 
-@EACH_FUNCTION
+@EACH_INSIDE
 def test_code_itself_may_not_touch_network_interfaces(assembly: Assembly, spec: FunctionSpec):
     (denied,) = [one for one in assembly.statements(spec.name) if one["Effect"] == "Deny"]
 
@@ -145,9 +177,12 @@ def test_code_itself_may_not_touch_network_interfaces(assembly: Assembly, spec: 
 
 @EACH_FUNCTION
 def test_function_has_no_permission_beyond_its_description(assembly: Assembly, spec: FunctionSpec):
-    expected = ONLY_FOR_ALL | {"logs:CreateLogStream", "logs:PutLogEvents"}
+    expected = {"logs:CreateLogStream", "logs:PutLogEvents", *OF_TRACES}
+    if spec.in_network:
+        expected |= ONLY_FOR_ALL
     if spec.grants.reads_config:
-        expected |= {"ssm:GetParameter", "ssm:GetParametersByPath"}
+        expected |= {"ssm:GetParameter", "ssm:GetParameters", "ssm:GetParametersByPath"}
+        expected |= {"kms:Decrypt"}
     if spec.grants.reads_redis_secret or spec.grants.reads_node_secrets:
         expected |= {"secretsmanager:GetSecretValue"}
     if spec.grants.invokes:
@@ -158,8 +193,29 @@ def test_function_has_no_permission_beyond_its_description(assembly: Assembly, s
         expected |= {"sns:Publish", "kms:Decrypt", "kms:GenerateDataKey"}
     if spec.keeps_dead_letters:
         expected |= {"sqs:SendMessage"}
+    if any(clock.function == spec.name and clock.again_seconds for clock in FLEET.clocks):
+        expected |= {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"}
 
     assert set(allowed(assembly, spec.name)) == expected
+
+
+@EACH_INSIDE
+def test_configuration_is_decrypted_by_parameter_store_alone_and_with_the_stages_key(
+    assembly: Assembly, spec: FunctionSpec
+):
+    (may,) = [
+        one
+        for one in assembly.statements(spec.name)
+        if one["Action"] == "kms:Decrypt" and "Condition" in one
+    ]
+
+    (via,) = may["Condition"]["StringEquals"].values()
+    assert text(via).startswith("ssm.")
+    assert may["Condition"]["ForAnyValue:StringEquals"] == {
+        "kms:ResourceAliases": f"alias/crawlfleet/{STAGE}"
+    }
+    (alias,) = assembly.resources("state", "AWS::KMS::Alias").values()
+    assert alias["Properties"]["AliasName"] == f"alias/crawlfleet/{STAGE}"
 
 
 def test_roles_carry_no_managed_policies(assembly: Assembly):
@@ -168,30 +224,39 @@ def test_roles_carry_no_managed_policies(assembly: Assembly):
         assert "Policies" not in role["Properties"]
 
 
-@EACH_FUNCTION
+@EACH_INSIDE
 def test_parameters_are_readable_below_the_stages_root_only(assembly: Assembly, spec: FunctionSpec):
     found = allowed(assembly, spec.name)
 
     root = names.config_root(STAGE)
     ends = {
         action: sorted(text(arn).partition(":parameter")[2] for arn in found[action])
-        for action in ("ssm:GetParameter", "ssm:GetParametersByPath")
+        for action in ("ssm:GetParameter", "ssm:GetParameters", "ssm:GetParametersByPath")
     }
     assert ends == {
-        "ssm:GetParameter": [f"{root}/{names.CONFIG_REVISION}"],
+        "ssm:GetParameter": [f"{root}/{names.CONFIG_REVISION}"],  # by older versions
+        "ssm:GetParameters": [
+            f"{root}/{names.CONFIG_REVISION}",
+            f"{root}/{names.CONFIG_SNAPSHOT}/*",
+        ],
         "ssm:GetParametersByPath": [root, f"{root}/*"],
     }
 
 
-@EACH_FUNCTION
+@EACH_INSIDE
 def test_secrets_are_readable_of_this_stage_only(assembly: Assembly, spec: FunctionSpec):
     arns = [text(arn) for arn in allowed(assembly, spec.name)["secretsmanager:GetSecretValue"]]
 
     nodes = [arn for arn in arns if arn.endswith(f":secret:{names.node_secret(STAGE, '*')}")]
     redis = [arn for arn in arns if "RedisToken" in arn]
     proxies = [arn for arn in arns if arn.endswith(f":secret:{names.proxy_secret(STAGE, '*')}")]
-    many = int(spec.is_worker)  # workers alone leave through proxies
-    assert (len(nodes), len(redis), len(proxies), len(arns)) == (1, 1, many, 2 + many)
+    tenants = [arn for arn in arns if arn.endswith(f":secret:{names.tenant_secrets(STAGE)}/*")]
+    traces = [arn for arn in arns if arn.endswith(f":secret:{names.collector_secret(STAGE, '*')}")]
+    # Workers ask for pages; the router reads for a trial what that needs.
+    many = int(spec.is_worker or spec.name == names.ROUTER)
+    sends = int(spec.is_worker or spec.name in {names.ROUTER, names.SCHEDULER})
+    found = len(nodes), len(redis), len(proxies), len(tenants), len(traces), len(arns)
+    assert found == (1, 1, many, many, sends, 2 + 2 * many + sends)
 
 
 @EACH_FUNCTION

@@ -24,17 +24,23 @@ from infra.cost.model import (
     one_page_a_call,
     own_bill,
     own_pages_an_hour,
+    waiting_for_schedules,
 )
-from infra.cost.page import BEGIN, PAGE, put_into, share, written
+from infra.cost.page import BEGIN, PAGE, dollars, put_into, share, written
 from infra.cost.peers import PUBLISHED
 from infra.cost.shapes import COMPARED, Shape, shape_of
 from infra.fleet import FLEET
-from infra.stages import AWS_SMALL, LOCALSTACK, Stage
+from infra.stages import AWS_LARGE, AWS_SMALL, LOCALSTACK, Stage
 from tests.infra.assembly import Assembly
-from tests.kit.kernel import QueueKey
+from tests.kit.apps import IN_TIME_SECONDS
+from tests.kit.config import PriceTerms
+from tests.kit.costs import cost_of, prices_of
+from tests.kit.jobs import RunFigures
+from tests.kit.kernel import QueueKey, metric_names
 from tests.kit.monitoring import SETTLED_SECONDS, EmfMetrics, Emitted, QueueSample, Sample, batches
 from tests.kit.queue import Depth, Rates
 
+README = PAGE.parents[2] / "README.md"
 INPUTS = read()
 SMALL = shape_of(AWS_SMALL, INPUTS.assumed)
 SHAPES = [shape_of(stage, INPUTS.assumed) for stage in COMPARED]
@@ -238,10 +244,10 @@ def test_seconds_with_work_are_lines_of_the_log_for_each_biz(factor: float):
 
     idle = replace(INPUTS, assumed=replace(INPUTS.assumed, active_seconds=0.0))
 
-    # 222 KB a minute of ten bizs are 9.7 GB a month.
-    assert logged(INPUTS) == pytest.approx(4.86, abs=0.01)
+    # 242 KB a minute of ten bizs are 10.6 GB a month.
+    assert logged(INPUTS) == pytest.approx(5.30, abs=0.01)
     assert logged(scaled(INPUTS, "assumed", "bizs", factor)) >= logged(INPUTS)
-    assert logged(idle) == 0
+    assert logged(idle) == pytest.approx(20 * 60 * 730 / 1e6 * 0.5)
 
 
 def test_nat_instances_may_buy_cpu_credits_and_the_page_says_for_how_much_at_the_most():
@@ -278,6 +284,13 @@ def test_each_line_has_its_assumption():
 def test_a_stage_that_aws_does_not_bill_has_no_shape():
     with pytest.raises(ValueError, match="localstack"):
         shape_of(LOCALSTACK, INPUTS.assumed)
+
+
+def test_an_idle_month_of_the_small_stage_is_below_85_dollars():
+    small = shape_of(AWS_SMALL, INPUTS.assumed)
+
+    assert bill(INPUTS, small).idle_month < 85
+    assert small.series == len(metric_names.IDLE)
 
 
 def test_the_page_is_what_the_model_computes():
@@ -368,6 +381,51 @@ def test_a_figure_that_cannot_be_is_refused_by_the_name_of_its_option(
         command.main()
 
     assert f"argument {option}: '{said}'" in capsys.readouterr().err
+
+
+def test_a_schedule_for_every_minute_costs_the_time_that_ticks_wait_for_it():
+    ticks_apart = 30.0
+    assert ticks_apart == IN_TIME_SECONDS == FLEET.clocks[0].again_seconds
+    assert INPUTS.assumed.due_seconds * 2 == IN_TIME_SECONDS
+
+    more = waiting_for_schedules(INPUTS, SMALL)
+
+    slower = scaled(INPUTS, "assumed", "due_seconds", 2)
+    assert waiting_for_schedules(slower, SMALL) == pytest.approx(2 * more)
+    ticks = next(one for one in bill(INPUTS, SMALL).by_month if one.what == "scheduler and monitor")
+    assert more > ticks.usd, "a minute's wait is longer than its ticks"
+    assert f"every minute is {dollars(more)} more a month" in PAGE.read_text()
+
+
+def test_a_running_crawl_pays_by_the_table_that_the_page_is_computed_from():
+    """A million pages as the page assumes them cost by measurement what its lines say."""
+    assumed, million = INPUTS.assumed, 1_000_000
+    for stage, nat in ((AWS_SMALL, "shared"), (AWS_LARGE, "zonal")):
+        shape = shape_of(stage, assumed)
+        terms = PriceTerms(nat=nat, architecture="arm64" if shape.arm64 else "x86_64")
+        measured = RunFigures(
+            requests=million,
+            bytes=round(assumed.page_kb * 1_000 * million),
+            gb_seconds=consumer_seconds(INPUTS, shape) * shape.consumer_gb * million,
+        )
+
+        found = cost_of(measured, prices_of(terms)).lines
+
+        page = {line.what: line.usd for line in bill(INPUTS, shape, million).by_pages}
+        assert found["compute"] == pytest.approx(page["Lambda, consumers"])
+        network = page["NAT, between zones"] + page["data out of AWS"]
+        assert found["network"] == pytest.approx(network)
+        assert found["stores"] == pytest.approx(page["to Redis and MongoDB"])
+        assert found["storage"] == pytest.approx(page["MongoDB, disk"])
+
+
+def test_the_readme_names_the_prices_of_the_page():
+    [row] = [line for line in README.read_text().splitlines() if line.startswith("| a million p")]
+    small, own = (
+        dollars(one.per_million(100_000_000)) for one in (bill(INPUTS, SMALL), own_bill(INPUTS))
+    )
+
+    assert f"computed: {small} on AWS, {own} on one machine, at 100 million a month" in row
 
 
 def test_the_command_writes_the_page(monkeypatch, tmp_path, capsys):

@@ -237,6 +237,10 @@ def test_a_worker_away_may_read_at_home_what_it_needs_and_nothing_else(wide: Syn
 
     assert {(action, on) for action, on in rights if not action.startswith(("logs:", "xray:"))} == {
         ("ssm:GetParameter", f"arn:aws:ssm:{HOME}:{ACCOUNT}:parameter/crawlfleet/wide/revision"),
+        *(
+            ("ssm:GetParameters", f"arn:aws:ssm:{HOME}:{ACCOUNT}:parameter/crawlfleet/wide/{name}")
+            for name in ("revision", "stage/parts/snapshot/*")
+        ),
         ("ssm:GetParametersByPath", f"arn:aws:ssm:{HOME}:{ACCOUNT}:parameter/crawlfleet/wide"),
         ("ssm:GetParametersByPath", f"arn:aws:ssm:{HOME}:{ACCOUNT}:parameter/crawlfleet/wide/*"),
         *(
@@ -244,8 +248,9 @@ def test_a_worker_away_may_read_at_home_what_it_needs_and_nothing_else(wide: Syn
                 "secretsmanager:GetSecretValue",
                 f"arn:aws:secretsmanager:{HOME}:{ACCOUNT}:secret:crawlfleet/wide/{secret}",
             )
-            for secret in ("redis-??????", "nodes/*", "proxies/*")
+            for secret in ("redis-??????", "nodes/*", "proxies/*", "tenants/*", "otlp/*")
         ),
+        ("kms:Decrypt", f"arn:aws:kms:{HOME}:{ACCOUNT}:key/*"),
         ("lambda:InvokeFunction", arn("id-issuer", HOME)),
         ("lambda:InvokeFunction", arn("consumer", HOME)),
         ("lambda:InvokeFunction", arn("consumer-big", HOME)),

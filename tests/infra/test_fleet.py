@@ -1,21 +1,23 @@
 """The description itself: complete, and free of contradictions."""
 
 import ast
+import math
 import sys
 from pathlib import Path
 
 import pytest
 
 from infra import fleet
-from infra.fleet import FLEET, FunctionSpec
+from infra.fleet import FLEET, FunctionSpec, Grants
 from tests.kit.kernel import names
+from tests.kit.trials import TRIAL_SECONDS
 
 EACH_FUNCTION = pytest.mark.parametrize("spec", FLEET.functions, ids=lambda spec: spec.name)
 
 
-def test_fleet_has_exactly_the_five_functions():
+def test_fleet_has_exactly_the_six_functions():
     assert {spec.name for spec in FLEET.functions} == set(names.FUNCTIONS)
-    assert len(FLEET.functions) == 5
+    assert len(FLEET.functions) == 6
 
 
 def test_invoked_functions_stand_before_those_that_invoke_them():
@@ -30,11 +32,29 @@ def test_each_function_may_invoke_what_it_needs_and_nothing_else():
 
     both = {names.ID_ISSUER, names.CONSUMER}
     assert invokes == {
-        names.ROUTER: both,
+        names.ROUTER: both | {names.TRIALS},
+        names.TRIALS: set(),
         names.SCHEDULER: both,
         names.ID_ISSUER: set(),
         names.CONSUMER: both,  # seeds become requests; a worker calls for another one
         names.MONITOR: set(),
+    }
+
+
+def test_what_reads_strangers_pages_for_a_trial_may_reach_nothing_of_the_platform():
+    spec = FLEET.function(names.TRIALS)
+
+    assert spec.grants == Grants(
+        reads_config=False, reads_redis_secret=False, reads_node_secrets=False
+    )
+    assert not spec.in_network
+    assert [one.name for one in FLEET.functions if not one.in_network] == [names.TRIALS]
+    assert spec.timeout_seconds == 30 > TRIAL_SECONDS
+    assert FLEET.function(names.ROUTER).timeout_seconds > TRIAL_SECONDS
+    assert set(spec.environment) == {
+        names.ENV_STAGE,
+        names.ENV_LOG_LEVEL,
+        names.ENV_SCRAPY_PACKAGES,
     }
 
 
@@ -85,6 +105,17 @@ def test_api_gateway_waits_longer_than_the_router_runs():
 
 def test_clocks_tick_in_whole_minutes():
     assert all(clock.every_seconds % 60 == 0 for clock in FLEET.clocks)
+
+
+def test_ticks_that_take_all_of_their_time_leave_room_for_the_next_one_and_for_an_alarm():
+    """Where the stores are slow each tick runs until Lambda ends it."""
+    for clock in FLEET.clocks:
+        spec = FLEET.function(clock.function)
+        each = 2 if clock.again_seconds else 1
+        running = math.ceil(spec.timeout_seconds * each / clock.every_seconds)
+
+        assert spec.reserved_concurrency is not None
+        assert running < spec.reserved_concurrency, spec.name
 
 
 def test_fleet_file_imports_only_the_standard_library_and_names():

@@ -25,6 +25,7 @@ MADE = {
     "AWS::Events::Rule",
     "AWS::IAM::Policy",
     "AWS::IAM::Role",
+    "AWS::KMS::Alias",
     "AWS::KMS::Key",
     "AWS::Lambda::EventInvokeConfig",
     "AWS::Lambda::EventSourceMapping",
@@ -78,7 +79,9 @@ def test_functions_reach_a_redis_on_this_machine_that_asks_for_no_token(localsta
 
     assert isinstance(given, GivenRedis)
     assert given.url.startswith("redis://127.0.0.1:")
-    for function in localstack.functions().values():
+    for name, function in localstack.functions().items():
+        if name.endswith(names.TRIALS):
+            continue  # it has no store
         variables = function["Environment"]["Variables"]
         assert variables[names.ENV_REDIS_URL] == given.url
         assert variables[names.ENV_REDIS_SECRET] == ""

@@ -107,6 +107,14 @@ def test_the_only_endpoint_is_the_free_one_for_s3(assembly: Assembly):
     assert json.dumps(endpoint["ServiceName"]).endswith('".s3"]]}')
 
 
+def test_by_the_endpoint_for_s3_pages_are_read_and_nothing_is_written(assembly: Assembly):
+    endpoint = assembly.only("network", "AWS::EC2::VPCEndpoint")["Properties"]
+
+    [statement] = endpoint["PolicyDocument"]["Statement"]
+    assert statement["Effect"] == "Allow"
+    assert set(statement["Action"]) == {"s3:GetObject", "s3:GetObjectVersion", "s3:ListBucket"}
+
+
 def test_functions_reach_everything_and_are_reached_by_nothing(assembly: Assembly):
     groups = assembly.resources("network", "AWS::EC2::SecurityGroup").values()
     (group,) = [

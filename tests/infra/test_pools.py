@@ -69,6 +69,7 @@ def test_a_pool_leaves_as_it_is_reported_and_knows_what_it_is(
     far = functions["crawlfleet-aws-large-consumer-far"]
     assert (far["MemorySize"], far["ReservedConcurrentExecutions"]) == (512, 3)
     assert far["VpcConfig"]["Ipv6AllowedForDualStack"] is False
+    assert "AWS_USE_DUALSTACK_ENDPOINT" not in far["Environment"]["Variables"]
     assert far["Environment"]["Variables"][names.ENV_POOL] == "far"
     assert far["Handler"] == functions["crawlfleet-aws-large-consumer"]["Handler"]
     assert far["Code"] == functions["crawlfleet-aws-large-consumer"]["Code"]

@@ -9,11 +9,15 @@ from typing import Any
 import pytest
 
 from infra import alarm_names
-from infra.spider_rules import UNDELIVERED_OUTPUT, SpiderRule, start_input, value_at
+from infra.fleet import FLEET
+from infra.spider_rules import QUEUE_OUTPUT, SpiderRule, start_input, value_at
 from infra.stages import AWS_LARGE, LOCALSTACK, Stage, StageError
 from tests.infra.assembly import Assembly
+from tests.infra.rights import Rights
 from tests.infra.test_compute import text
 from tests.kit.apps import order_in
+from tests.kit.jobs import HIDDEN_SECONDS
+from tests.kit.kernel import names
 
 EVENTS = Path(__file__).parents[2] / "events" / "scheduler"
 NIGHTLY = SpiderRule(
@@ -56,6 +60,13 @@ def rules(made: Assembly) -> dict[str, dict[str, Any]]:
     return {name.partition("-start-")[2]: one for name, one in found.items() if "-start-" in name}
 
 
+def target_of(rule: dict[str, Any]) -> dict[str, Any]:
+    """The target of a rule that is the scheduler; the other one gets the same."""
+    scheduler, queue = rule["Targets"]
+    assert scheduler["InputTransformer"] == queue["InputTransformer"]
+    return scheduler
+
+
 def delivered(target: dict[str, Any], event: dict[str, Any]) -> dict[str, Any]:
     """Return what EventBridge sends for an event by a target's input transformer, as documented."""
     transformer = target["InputTransformer"]
@@ -69,7 +80,7 @@ def delivered(target: dict[str, Any], event: dict[str, Any]) -> dict[str, Any]:
     return read
 
 
-def test_a_rule_has_its_clock_or_its_pattern_and_the_scheduler_for_its_only_target(made):
+def test_a_rule_has_its_clock_or_its_pattern_and_gives_its_events_to_scheduler_and_queue(made):
     found = rules(made)
 
     assert set(found) == {"nightly", "new-list"}
@@ -78,12 +89,13 @@ def test_a_rule_has_its_clock_or_its_pattern_and_the_scheduler_for_its_only_targ
     assert found["new-list"]["EventPattern"] == NEW_LIST.pattern
     assert [found[name]["State"] for name in ("nightly", "new-list")] == ["ENABLED", "DISABLED"]
     for rule in found.values():
-        (target,) = rule["Targets"]
-        assert "schedulerFunction" in text(target["Arn"])
+        scheduler, queue = rule["Targets"]
+        assert "schedulerFunction" in text(scheduler["Arn"])
+        assert text(queue["Arn"]).endswith(f":crawlfleet-{made.stage}-starts")
 
 
 def test_what_an_event_becomes_is_an_order_of_a_job(made):
-    (target,) = rules(made)["new-list"]["Targets"]
+    target = target_of(rules(made)["new-list"])
     event = {
         "id": "17793124-05d4",
         "time": "2026-03-10T12:00:00Z",
@@ -135,7 +147,7 @@ def test_the_payloads_of_events_are_what_rules_hand_over(payload, rule, composed
         "detail": {"zone": "north"},
     }
 
-    (target,) = deployed["Targets"]
+    target = target_of(deployed)
     handed = delivered(target, event)
 
     assert handed == json.loads(written)["event"]
@@ -153,7 +165,7 @@ def test_a_path_is_read_as_eventbridge_does_or_leads_nowhere():
 
 
 def test_a_clock_that_fires_twice_at_a_time_is_one_job(made):
-    (target,) = rules(made)["nightly"]["Targets"]
+    target = target_of(rules(made)["nightly"])
 
     first = order_in(delivered(target, {"id": "1", "time": "2026-03-10T03:00:00Z"}))
     twice = order_in(delivered(target, {"id": "2", "time": "2026-03-10T03:00:00Z"}))
@@ -180,42 +192,87 @@ def test_each_rule_may_invoke_the_scheduler_and_nothing_else(made):
         assert "schedulerFunction" in text(by_rule[key]["FunctionName"])
 
 
-def test_what_cannot_be_delivered_is_kept_and_people_hear_of_it(made):
-    (queue,) = made.resources("events", "AWS::SQS::Queue").items()
-    assert queue[1]["Properties"]["MessageRetentionPeriod"] == 14 * 24 * 3600
-    assert queue[1]["Properties"]["SqsManagedSseEnabled"] is True
-    assert made.template("events")["Outputs"][UNDELIVERED_OUTPUT]["Value"] == {"Ref": queue[0]}
-    for rule in rules(made).values():
-        (target,) = rule["Targets"]
-        assert target["DeadLetterConfig"] == {"Arn": {"Fn::GetAtt": [queue[0], "Arn"]}}
-        assert target["RetryPolicy"]["MaximumEventAgeInSeconds"] == 24 * 3600
+def starts(made: Assembly) -> tuple[str, dict[str, Any]]:
+    """The queue of the events that start spiders, by its key in the template."""
+    name = f"crawlfleet-{made.stage}-starts"
+    queues = made.resources("compute", "AWS::SQS::Queue").items()
+    ((key, queue),) = (
+        (key, one["Properties"])
+        for key, one in queues
+        if one["Properties"].get("QueueName") == name
+    )
+    return key, queue
+
+
+def test_events_are_kept_for_14_days_until_they_are_started_and_people_hear_of_it(made):
+    key, queue = starts(made)
+
+    assert queue["MessageRetentionPeriod"] == 14 * 24 * 3600
+    assert queue["SqsManagedSseEnabled"] is True
+    assert 0 < queue["DelaySeconds"] < 60
+    assert made.template("compute")["Outputs"][QUEUE_OUTPUT]["Value"] == {"Ref": key}
     alarms = [
         one["Properties"] for one in made.resources("events", "AWS::CloudWatch::Alarm").values()
     ]
-    (alarm,) = [one for one in alarms if one["AlarmName"].endswith(alarm_names.STARTS_UNDELIVERED)]
-    assert alarm["AlarmActions"]
+    (alarm,) = [one for one in alarms if one["AlarmName"].endswith(alarm_names.STARTS_WAITING)]
+    assert (alarm["MetricName"], alarm["EvaluationPeriods"]) == ("StartsWaiting", 15)
+    assert len(alarm["AlarmActions"]) == 2
 
 
-def test_only_these_rules_may_write_into_that_queue(made):
-    (policy,) = made.resources("events", "AWS::SQS::QueuePolicy").values()
-    allowed = [
-        statement
-        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
-        if statement["Effect"] == "Allow"
+def test_the_scheduler_alone_takes_and_keeps_events_of_that_queue_and_knows_where_it_is(made):
+    key, _ = starts(made)
+    told = {
+        properties["FunctionName"]: properties["Environment"]["Variables"].get(
+            "CRAWLFLEET_STARTS_QUEUE"
+        )
+        for one in made.resources("compute", "AWS::Lambda::Function").values()
+        if (properties := one["Properties"])
+    }
+
+    scheduler = f"crawlfleet-{made.stage}-scheduler"
+    assert {name: url for name, url in told.items() if url} == {scheduler: {"Ref": key}}
+    rights = Rights(made).held()
+    may = [
+        (holder, right["allow"])
+        for holder, held in rights.items()
+        for right in held
+        if right.get("on") == "<Starts>" and "allow" in right
+    ]
+    assert sorted(may) == [
+        ("at <Starts>", "sqs:SendMessage"),
+        ("crawlfleet-STAGE-scheduler", "sqs:DeleteMessage"),
+        ("crawlfleet-STAGE-scheduler", "sqs:ReceiveMessage"),
+        ("crawlfleet-STAGE-scheduler", "sqs:SendMessage"),
     ]
 
-    assert len(allowed) == 2
-    for statement in allowed:
-        assert statement["Action"] == "sqs:SendMessage"
-        assert statement["Principal"] == {"Service": "events.amazonaws.com"}
-        source = statement["Condition"]["ArnEquals"]["aws:SourceArn"]
-        assert source["Fn::GetAtt"][1] == "Arn"
+
+def test_the_policy_of_the_queue_lets_in_the_rules_of_the_stage_however_many_they_are(composed):
+    many = [dataclasses.replace(NEW_LIST, name=f"r{number}") for number in range(90)]
+    made = composed(with_rules(LOCALSTACK, *many))
+    key, _ = starts(made)
+    (policy,) = [
+        one["Properties"]["PolicyDocument"]
+        for one in made.resources("compute", "AWS::SQS::QueuePolicy").values()
+        if one["Properties"]["Queues"] == [{"Ref": key}]
+    ]
+
+    (allowed,) = [one for one in policy["Statement"] if one["Effect"] == "Allow"]
+    assert allowed["Action"] == "sqs:SendMessage"
+    assert allowed["Principal"] == {"Service": "events.amazonaws.com"}
+    assert "rule/crawlfleet-localstack-start-*" in text(
+        allowed["Condition"]["ArnLike"]["aws:SourceArn"]
+    )
+    # SQS takes 8,192 bytes.
+    assert len(json.dumps(policy)) < 4_000
+    assert "AWS::SQS::QueuePolicy" not in {
+        one["Type"] for one in made.template("events")["Resources"].values()
+    }
 
 
 def test_a_stage_without_rules_has_neither_queue_nor_alarm_of_them(assembly: Assembly):
     assert rules(assembly) == {}
-    assert assembly.resources("events", "AWS::SQS::Queue") == {}
-    assert alarm_names.STARTS_UNDELIVERED not in alarm_names.of_stage(AWS_LARGE)
+    assert "crawlfleet-aws-large-starts" not in json.dumps(assembly.template("compute"))
+    assert alarm_names.STARTS_WAITING not in alarm_names.of_stage(AWS_LARGE)
 
 
 @pytest.mark.parametrize(
@@ -253,3 +310,9 @@ def test_rules_are_bounded_and_called_differently():
     path = dataclasses.replace(NIGHTLY, values={"zone": "$.detail.zone"})
     with pytest.raises(StageError, match=r"spider_rules\[0\]"):
         with_rules(AWS_LARGE, path)
+
+
+def test_an_event_that_a_tick_could_not_start_is_not_hidden_from_the_next_tick():
+    (clock,) = [one for one in FLEET.clocks if one.function == names.SCHEDULER]
+
+    assert min(clock.again_seconds, clock.every_seconds - clock.again_seconds) > HIDDEN_SECONDS

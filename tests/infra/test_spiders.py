@@ -19,6 +19,7 @@ from tests.kit.kernel import names
 
 SAMPLE = "samplesconfig/scrapy/project/spiders"
 CONSUMER = FLEET.function(names.CONSUMER)
+RUNS = {names.CONSUMER, names.TRIALS}
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +50,13 @@ def test_a_bundle_without_spiders_has_nothing_of_scrapy():
     assert not found & {"scrapy", "twisted", "cryptography", "openssl", "spiders"}
 
 
-def test_the_consumer_carries_the_package_and_scrapy_and_nobody_else_does(built: Bundle):
+def test_consumer_and_trials_carry_the_package_and_scrapy_and_nobody_else_does(built: Bundle):
+    tries = built.functions[names.TRIALS] / CONSUMER.folder / "scrapy"
+    assert (tries / "spiders" / "tools.py").is_file()
+    assert (tries / "scrapy" / "__init__.py").is_file()
     assert (carried(built) / "spiders" / "tools.py").is_file()
     assert (carried(built) / "scrapy" / "__init__.py").is_file()
-    others = [folder for name, folder in built.functions.items() if name != names.CONSUMER]
+    others = [folder for name, folder in built.functions.items() if name not in RUNS]
     assert not [path for folder in others for path in folder.rglob("scrapy")]
     layers = built.vendor_layers.values()
     assert not [path for layer in layers for path in layer.rglob("scrapy/__init__.py")]
@@ -184,7 +188,7 @@ def test_a_package_that_would_hide_what_is_carried_is_refused(
         bundle.spider_files("functions/consumer/scrapy", packages, vendor)
 
 
-def test_the_consumer_is_reported_the_names_and_nobody_else_is(
+def test_whoever_runs_spiders_is_reported_the_names_and_nobody_else_is(
     composed: Callable[[Stage], Assembly],
 ):
     by_name = composed(dataclasses.replace(AWS_LARGE, scrapy_packages=(SAMPLE,))).functions()
@@ -196,7 +200,8 @@ def test_the_consumer_is_reported_the_names_and_nobody_else_is(
     }
     consumer = names.function_name("aws-large", names.CONSUMER)
     large = f"{consumer}-large"
-    assert (reported.pop(consumer), reported.pop(large)) == ("spiders", "spiders")
+    trials = names.function_name("aws-large", names.TRIALS)
+    assert {reported.pop(name) for name in (consumer, large, trials)} == {"spiders"}
     assert set(reported.values()) == {None}
     assert len(by_name[consumer]["Layers"]) == 5
 

@@ -67,7 +67,11 @@ def test_no_stage_makes_a_database_that_nobody_asked_for():
 def test_an_address_that_a_stage_takes_is_one_that_the_functions_take(url: str):
     stage = dataclasses.replace(LOCALSTACK, redis=GivenRedis(url=url))
 
-    given = {"CRAWLFLEET_STAGE": stage.name, "CRAWLFLEET_REDIS_URL": url}
+    given = {
+        "CRAWLFLEET_STAGE": stage.name,
+        "CRAWLFLEET_REDIS_URL": url,
+        "CRAWLFLEET_PLAIN_STORES": ",".join(stage.plain_stores),
+    }
     assert Settings.from_environment(given, [Need.REDIS]).redis_url == url
 
 
@@ -78,6 +82,11 @@ def test_an_address_that_a_stage_takes_is_one_that_the_functions_take(url: str):
         (LOCALSTACK, {"redis": GivenRedis(url="localhost:6379")}, "redis.url is none of"),
         (LOCALSTACK, {"redis": GivenRedis(url="http://a:1")}, "redis.url is none of"),
         (LOCALSTACK, {"redis": GivenRedis(url="redis://:x@a:1")}, "holds a password"),
+        (
+            LOCALSTACK,
+            {"redis": GivenRedis(url="redis://10.0.0.7:6379"), "plain_stores": ("10.0.0.8",)},
+            "redis.url needs TLS",
+        ),
         (LOCALSTACK, {"atlas": ATLAS}, "atlas lets in the addresses of the NAT"),
         (AWS_LARGE, {"atlas": dataclasses.replace(ATLAS, node="b")}, "'b' is none of nodes"),
         (

@@ -34,8 +34,9 @@ def cached(**changes: Any) -> Stage:
 def addresses(made: Assembly) -> list[str]:
     """Return the Redis URLs given to the functions, each as the text of its template."""
     return [
-        json.dumps(function["Properties"]["Environment"]["Variables"][names.ENV_REDIS_URL])
+        json.dumps(variables[names.ENV_REDIS_URL])
         for function in made.resources("compute", "AWS::Lambda::Function").values()
+        if names.ENV_REDIS_URL in (variables := function["Properties"]["Environment"]["Variables"])
     ]
 
 
@@ -106,9 +107,11 @@ def test_the_token_of_a_given_redis_is_put_in_by_the_operator(composed: Compose)
     token = made.resources("state", "AWS::SecretsManager::Secret")["RedisToken"]
     assert token["Properties"]["Name"] == "crawlfleet/aws-small/redis"
     assert not {"SecretString", "GenerateSecretString"} & set(token["Properties"])
-    for function in made.resources("compute", "AWS::Lambda::Function").values():
-        reported = function["Properties"]["Environment"]["Variables"][names.ENV_REDIS_SECRET]
-        assert "RedisToken" in json.dumps(reported)
+    reported = [
+        json.dumps(function["Properties"]["Environment"]["Variables"].get(names.ENV_REDIS_SECRET))
+        for function in made.resources("compute", "AWS::Lambda::Function").values()
+    ]
+    assert sum("RedisToken" in one for one in reported) == len(reported) - 1, "not for trials"
 
 
 def test_functions_need_no_network_where_all_stores_are_reachable_without(composed: Compose):

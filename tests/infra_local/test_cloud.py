@@ -156,6 +156,17 @@ def run(*arguments):
     )
 
 
+def test_down_without_a_state_folder_says_so_and_makes_none(tmp_path):
+    folder = tmp_path / "none"
+
+    said = run("down", "--state", folder)
+
+    assert (said.returncode, said.stdout) == (4, "")
+    assert f"nothing to stop: there is no folder {folder}" in said.stderr
+    assert f"`crawlfleet up --state {folder}` starts one" in said.stderr
+    assert not folder.exists()
+
+
 @pytest.mark.long
 def test_up_outlives_its_caller_and_down_stops_it(tmp_path):
     nothing = run("status", "--state", tmp_path)
@@ -171,7 +182,7 @@ def test_up_outlives_its_caller_and_down_stops_it(tmp_path):
     twice = run("down", "--state", tmp_path)
 
     assert nothing.returncode == 3
-    assert "`make up`" in nothing.stdout
+    assert f"`crawlfleet up --state {tmp_path}`" in nothing.stdout
     assert started.returncode == 0, started.stderr
     for address in (addresses.api_url, addresses.api_key, addresses.mongo_uri):
         assert address in started.stdout
@@ -181,9 +192,11 @@ def test_up_outlives_its_caller_and_down_stops_it(tmp_path):
         assert re.search(rf"^  {part} +answers$", shown.stdout, re.MULTILINE)
     assert again.returncode == 1
     assert "it runs already" in again.stderr
-    assert "`make down`" in again.stderr
+    for said in (started.stdout, again.stderr):
+        assert f"`crawlfleet down --state {tmp_path}`" in said
     assert str(tmp_path) in stopped.stdout
-    assert (twice.returncode, str(tmp_path) in twice.stdout) == (0, False)
+    assert f"`export CRAWLFLEET_STATE={tmp_path}`" in started.stdout
+    assert (twice.returncode, twice.stdout) == (0, f"nothing was running in {tmp_path}\n")
     assert not StateFolder(tmp_path).is_served()
 
 
@@ -200,7 +213,7 @@ def test_a_part_that_was_killed_is_named_with_what_to_do(tmp_path):
             os.kill(mongo.admin.command("serverStatus")["pid"], signal.SIGKILL)
         both = run("status", "--state", tmp_path)
 
-    remedy = "`make down && make up`"
+    remedy = f"`crawlfleet down --state {tmp_path} && crawlfleet up --state {tmp_path}`"
     assert shown.returncode == 1
     assert re.search(r"^  Redis +DOES NOT ANSWER: .*refused", shown.stdout, re.MULTILINE)
     assert re.search(r"^  MongoDB +answers$", shown.stdout, re.MULTILINE)

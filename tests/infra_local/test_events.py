@@ -197,4 +197,4 @@ def test_where_nothing_runs_it_says_how_to_start_it(tmp_path, capsys):
     arguments = ["event", "--state", str(tmp_path), "--stage", STAGE, "--rule", "every-minute"]
 
     assert main(arguments) == NOT_RUNNING
-    assert "make up" in capsys.readouterr().out
+    assert "`crawlfleet up --state " in capsys.readouterr().out

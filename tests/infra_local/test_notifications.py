@@ -21,7 +21,7 @@ from tests.kit.kernel import names
 
 @contextmanager
 def listening(folder: Path, **options: Any) -> Iterator[str]:
-    """The address of a letterbox that keeps its letters in ``notifications`` of that folder."""
+    """Serve an inbox that keeps what it gets in ``notifications`` of that folder; its address."""
     loop, port = asyncio.new_event_loop(), free_port()
     runner: list[web.AppRunner] = []
 
@@ -77,8 +77,8 @@ def test_what_is_published_ends_in_the_file_of_its_topic(
         "crawlfleet local over",
         "whole \N{SNOWMAN}",
     )
-    [woken] = lines(tmp_path, "phones")
-    assert woken["message"] == "redis"
+    [short] = lines(tmp_path, "phones")
+    assert short["message"] == "redis"
     [bulletin] = lines(tmp_path, "machines")
     assert json.loads(bulletin["message"]) == {"version": 1}
 

@@ -2,32 +2,46 @@
 
 import json
 import os
+import shlex
 import signal
+import subprocess
 import sys
 import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
+import boto3
 import pytest
 import requests
 
 from infra.local.__main__ import main
-from infra.local.aws_server import REGION
+from infra.local.aws_server import REGION, AwsServer
 from infra.local.cloud import LocalCloud
 from infra.local.parts import PartError
-from infra.local.pools import local_fleet, parse_pools, reported
+from infra.local.pools import local_fleet, parse_pools, pools_json
+from infra.local.seeding import seed_config
 from infra.local.server import Options, local_function
 from infra.local.state import STAGE
+from tests.functions.crawling.test_follow import a_web
 from tests.infra_local.sample_functions import function, holding
 from tests.infra_local.test_lambda_service import run
+from tests.kit.config import read_documents, write_tree
 from tests.kit.kernel import Settings, names
+from tests.kit.sdk import Client
 from tests.local_clouds import a_cloud, push
 from tests.waiting import eventually
 
+ROOT = Path(__file__).parents[2]
+KEYS = {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/proc and 127.0.0.2 are Linux's")
 
 BIZ_DOCUMENT = {
     "generations": [{"starts_at": "2026-01-01T00:00:00Z", "nodes": ["main"], "databases": ["far"]}],
     "rules": {"page": {"fields": {"title": {"css": "title"}}}},
 }
+#: What the usual worker's 1,024 MB do not have.
+STATED_BYTES = 1.6e9
 #: For so long without work what is stated is kept; and how long leases are.
 IDLE_SECONDS, LEASE_SECONDS = 12, 300
 
@@ -40,6 +54,21 @@ def test_a_pool_is_said_in_one_word():
     assert (far.kind.name, far.kind.memory_mb, far.kind.concurrency) == ("far", 512, 3)
     assert str(far) == "far (512 MB, slow, eu-west-1, leaves by 127.0.0.2)"
     assert (big.kind.memory_mb, big.kind.concurrency, big.address) == (1024, 2, "")
+
+
+def test_make_up_hands_each_of_its_pools_on():
+    """By what make would run; under `make test` it is not to take its flags from there."""
+    own = {name: value for name, value in os.environ.items() if "MAKE" not in name}
+    pools = ["far:memory=512", "near:memory=256,consumers=3"]
+    asked = ["make", "-n", "up", f"POOLS={' '.join(pools)}"]
+    made = subprocess.run(
+        asked, cwd=ROOT, env=own, capture_output=True, text=True, timeout=60, check=True
+    )
+
+    recipe = shlex.split(made.stdout.partition("infra.local up")[2].replace("\\\n", " "))
+    said = [value for option, value in pairwise(recipe) if option == "--pool"]
+    assert said == pools
+    assert [pool.kind.name for pool in parse_pools(said)] == ["far", "near"]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +97,7 @@ def test_two_pools_of_one_name_are_refused_before_anything_starts(tmp_path, caps
     assert not (tmp_path / "logs").exists()
 
 
-def test_workers_of_a_pool_are_reported_what_they_are_and_by_which_address_they_leave(tmp_path):
+def test_workers_of_a_pool_know_what_they_are_and_by_which_address_they_leave(tmp_path):
     pools = parse_pools(["far:memory=512,consumers=3,address=127.0.0.2"])
     fleet = local_fleet(pools)
     known = dict.fromkeys([v for spec in fleet.functions for v in spec.environment], "x")
@@ -87,7 +116,7 @@ def test_workers_of_a_pool_are_reported_what_they_are_and_by_which_address_they_
     assert not usual.holds_memory
     assert not {names.ENV_POOL, names.ENV_SOURCE_ADDRESS} & usual.variables.keys()
     said = usual.variables[names.ENV_POOLS]
-    assert said == reported(pools, REGION)
+    assert said == pools_json(pools, REGION)
     [pool] = Settings.from_environment({names.ENV_STAGE: "local", names.ENV_POOLS: said}).pools
     assert (pool.name, pool.function, pool.ceiling) == ("far", far.name, 3)
     assert names.ENV_POOLS not in made["id-issuer"].variables
@@ -107,6 +136,57 @@ def test_a_worker_that_takes_more_memory_than_its_pool_has_is_ended_and_the_next
     assert json.loads(ended.payload)["errorType"] == "Runtime.ExitError"
     assert "signal: 9" in json.loads(ended.payload)["errorMessage"]
     assert (after.failed, json.loads(after.payload)) == (False, 1024 * 1024)
+
+
+def stage_of(ssm: Any) -> dict[str, Any]:
+    """The stage document as it is stored."""
+    found: dict[str, Any] = json.loads(read_documents(ssm, STAGE)["stage"])
+    return found
+
+
+def test_pools_come_with_bidding_where_the_stage_document_says_nothing_of_it():
+    far, big = parse_pools(["far:memory=512,consumers=3", "big:memory=2048"])
+    with AwsServer() as server:
+        ssm = boto3.client("ssm", endpoint_url=server.endpoint_url, region_name=REGION, **KEYS)
+        assert seed_config(server.endpoint_url, REGION)
+        assert "bidding" not in stage_of(ssm)
+
+        assert not seed_config(server.endpoint_url, REGION, pools=[far])
+
+        found = stage_of(ssm)
+        assert (found["bidding"], found["pools"]) == ({}, {"far": {"max_consumers": 3}})
+        assert found["fleet"]["batch"] == 100, "the rest of it is as it was"
+
+        # What somebody has said stands.
+        own = {**found, "bidding": None, "pools": {"far": {"max_consumers": 1}}}
+        write_tree(ssm, STAGE, {"stage": json.dumps(own)})
+        seed_config(server.endpoint_url, REGION, pools=[far, big])
+        found = stage_of(ssm)
+        assert found["bidding"] is None
+        assert found["pools"] == {"far": {"max_consumers": 1}, "big": {"max_consumers": 2}}
+
+
+@pytest.mark.long
+@LINUX
+def test_a_cloud_with_pools_gives_a_job_to_a_worker_that_has_what_it_states(tmp_path):
+    with (
+        a_web() as web,
+        a_cloud(tmp_path / "state", pools=["big:memory=2048"]) as cloud,
+        Client(cloud.api_url, cloud.api_key) as client,
+    ):
+        demand = {"memory": {"average": STATED_BYTES}}
+        job = client.start_job("site", rule="page", urls=[f"{web.url}/0"], demand=demand)
+        assert job.state == "placing"
+
+        def is_done() -> bool:
+            assert not cloud.fire("scheduler-tick")["failed"]
+            return client.job("site", job.name).ended
+
+        eventually(is_done, 120, "no worker has won it, or it is not done")
+        won = client.job("site", job.name)
+        assert (won.state, won.counts["done"], won.lowered) == ("done", 1, 0)
+        assert won.pool == "big", "the usual worker has less than it states"
+        assert won.demand.memory.average == STATED_BYTES
 
 
 def pools_of(cloud: LocalCloud) -> dict[str, dict[str, object]]:

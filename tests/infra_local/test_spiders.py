@@ -174,7 +174,7 @@ def test_a_package_that_is_no_longer_named_is_no_longer_there(tmp_path):
     assert (SPIDERS / "tools.py").is_file()
 
 
-def test_consumers_are_reported_of_spiders_and_nobody_else(tmp_path):
+def test_consumers_and_trials_are_reported_of_spiders_and_nobody_else(tmp_path):
     known = dict.fromkeys(
         [variable for spec in FLEET.functions for variable in spec.environment], "x"
     )
@@ -184,7 +184,7 @@ def test_consumers_are_reported_of_spiders_and_nobody_else(tmp_path):
 
         reported = names.ENV_SCRAPY_PACKAGES in made.variables
         last = made.variables["PYTHONPATH"].endswith(":/carried")
-        assert (reported, last) == ((spec.name == names.CONSUMER,) * 2)
+        assert (reported, last) == ((spec.name in {names.CONSUMER, names.TRIALS},) * 2)
 
 
 def test_without_spiders_a_consumer_is_reported_nothing(tmp_path):

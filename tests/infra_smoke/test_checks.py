@@ -80,7 +80,7 @@ def test_a_stack_that_was_rolled_back_is_reported(deployment):
 def test_functions_as_they_are_described_are_well(deployment):
     make_functions()
 
-    assert checks.functions(deployment) == "5 active"
+    assert checks.functions(deployment) == "6 active"
 
 
 @pytest.mark.parametrize(
@@ -133,11 +133,11 @@ def test_whichever_alarm_is_missing_is_reported(deployment):
 def test_an_alarm_that_is_mute_or_rings_is_reported(deployment):
     make_alarms()
     client("cloudwatch").set_alarm_state(
-        AlarmName=f"crawlfleet-{STAGE}-storage", StateValue="ALARM", StateReason="it is full"
+        AlarmName=f"crawlfleet-{STAGE}-backlog", StateValue="ALARM", StateReason="it is deep"
     )
-    with pytest.raises(StepError, match=r"storage .*full") as caught:
+    with pytest.raises(StepError, match=r"backlog .*deep") as caught:
         checks.alarms(deployment)
-    assert caught.value.do == "do this about storage"
+    assert caught.value.do == "do this about backlog"
 
     make_alarms(actions=())
     assert "tell nobody" in failure(checks.alarms, deployment)

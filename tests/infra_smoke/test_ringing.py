@@ -36,7 +36,7 @@ def test_what_the_journey_provokes_may_ring_and_is_reported():
     said = ringing.verdict(with_ringing(LATER, *ringing.PROVOKED))
 
     assert said.startswith(f"{len(EVERY)}, ")
-    assert "backlog, no-workers, storage" in said
+    assert "backlog, no-workers, scheduler-silent, storage" in said
     assert "ringing are none" in ringing.verdict(QUIET)
 
 

@@ -8,7 +8,7 @@ from infra.aws_access import Access
 from infra.fleet import FLEET
 from infra.smoke import rules
 from infra.smoke.deployment import Deployment
-from infra.spider_rules import UNDELIVERED_OUTPUT, rule_name
+from infra.spider_rules import QUEUE_OUTPUT, rule_name
 from infra.stages import STAGES
 from infra.steps import StepError
 from tests.kit.kernel import names
@@ -32,29 +32,33 @@ def client(service):
 @pytest.fixture
 def deployment():
     with mock_aws():
-        queue = client("sqs").create_queue(QueueName="undelivered")["QueueUrl"]
-        outputs = {"events": {UNDELIVERED_OUTPUT: queue}}
+        queue = client("sqs").create_queue(QueueName=names.starts_queue(STAGE))["QueueUrl"]
+        outputs = {"compute": {QUEUE_OUTPUT: queue}}
         yield Deployment(STAGE, Access(_ENVIRONMENT), outputs, {})
 
 
-def make(rule, *, state="ENABLED", function=names.SCHEDULER):
+def make(rule, *, state="ENABLED", function=names.SCHEDULER, queue=""):
     client("events").put_rule(Name=rule, ScheduleExpression="rate(1 minute)", State=state)
     name = names.function_name(STAGE, function)
     arn = f"arn:aws:lambda:{REGION}:{_ACCOUNT}:function:{name}"
-    client("events").put_targets(Rule=rule, Targets=[{"Id": "1", "Arn": arn}])
+    targets = [{"Id": "1", "Arn": arn}]
+    if queue:
+        targets.append({"Id": "2", "Arn": f"arn:aws:sqs:{REGION}:{_ACCOUNT}:{queue}"})
+    client("events").put_targets(Rule=rule, Targets=targets)
 
 
-def make_clocks(state="ENABLED", function=None):
+def make_clocks(state="ENABLED", function=None, again=True):
     for clock in FLEET.clocks:
         rule = f"crawlfleet-{STAGE}-{clock.name}"
-        make(rule, state=state, function=function or clock.function)
+        queue = names.again_queue(STAGE, clock.name) if clock.again_seconds and again else ""
+        make(rule, state=state, function=function or clock.function, queue=queue)
 
 
 def make_own(**states):
     """The stage's rules as it says, or as is said otherwise."""
     for rule in OWN:
         state = states.get(rule.name.replace("-", "_"), "ENABLED" if rule.enabled else "DISABLED")
-        make(rule_name(STAGE, rule), state=state)
+        make(rule_name(STAGE, rule), state=state, queue=names.starts_queue(STAGE))
 
 
 def failure(check, deployment):
@@ -77,6 +81,12 @@ def test_a_clock_that_is_disabled_or_wakes_somebody_else_is_reported(deployment)
 
     make_clocks(function=names.ROUTER)
     assert "crawlfleet-localstack-scheduler" in failure(rules.clocks, deployment)
+
+
+def test_a_clock_whose_events_do_not_come_again_is_reported(deployment):
+    make_clocks(again=False)
+
+    assert "scheduler-tick-again" in failure(rules.clocks, deployment)
 
 
 def test_rules_of_ones_own_are_there_and_as_enabled_as_the_stage_says(deployment):
@@ -126,12 +136,20 @@ def test_a_rule_of_ones_own_that_wakes_somebody_else_is_reported(deployment):
     assert "crawlfleet-localstack-scheduler" in reported
 
 
-def test_events_that_could_not_be_given_to_the_scheduler_are_reported(deployment):
+def test_a_rule_of_ones_own_that_keeps_no_events_is_reported(deployment):
     make_own()
-    url = deployment.output("events", UNDELIVERED_OUTPUT)
-    client("sqs").send_message(QueueUrl=url, MessageBody="{}")
+    client("events").remove_targets(Rule=rule_name(STAGE, OWN[0]), Ids=["2"])
 
     reported = failure(rules.spider_rules, deployment)
 
-    assert "1 events " in reported
-    assert f"purge-queue --queue-url {url}" in reported
+    assert f"does not keep its events in {names.starts_queue(STAGE)}" in reported
+
+
+def test_events_that_wait_for_their_start_are_counted(deployment):
+    make_own()
+    url = deployment.output("compute", QUEUE_OUTPUT)
+    assert rules.spider_rules(deployment).endswith("0 events wait")
+    client("sqs").send_message(QueueUrl=url, MessageBody="{}")
+    client("sqs").send_message(QueueUrl=url, MessageBody="{}", DelaySeconds=30)
+
+    assert rules.spider_rules(deployment).endswith("2 events wait")

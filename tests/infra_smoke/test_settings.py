@@ -43,7 +43,12 @@ def test_the_sample_comes_first_and_then_more_workers_and_a_full_disk(access):
     assert in_force().fleet.batch == 100
     assert in_force().thresholds.storage_bytes == 1
 
+    bidding = settings.push(access, STAGE, settings.BUSY, settings.FULL, settings.BIDDING)
+    assert in_force().bidding.window_seconds == 0.5
+    assert bidding != second
+
     third = settings.push(access, STAGE, settings.BUSY)
+    assert in_force().bidding is None
     assert in_force().thresholds.storage_bytes > 1
     assert len({first, second, third}) == 3
 

@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from infra.localstack.hand import Hand
+from infra.localstack.jobs import Jobs
 from infra.localstack.starts import MODULES, Starts
 from infra.smoke.deployment import Deployment
 from infra.spider_rules import rule_name, start_input, value_at
@@ -32,7 +33,17 @@ class Cloud:
     kept: dict[str, dict] = field(default_factory=dict)
     started: dict[str, Job] = field(default_factory=dict)
     #: Targets and state of the rule with a clock.
-    targets: list[dict] = field(default_factory=lambda: [{"Id": "Target0", "Arn": "scheduler"}])
+    targets: list[dict] = field(
+        default_factory=lambda: [
+            {"Id": "Target0", "Arn": "scheduler"},
+            {"Id": "Target1", "Arn": f"arn:aws:sqs:here:1:{names.starts_queue(STAGE)}"},
+        ]
+    )
+    #: What the queue has kept, until a tick comes.
+    queued: list[dict] = field(default_factory=list)
+    no_tick: bool = False
+    #: How often the tick starts what it finds.
+    times: int = 1
     state: str = "DISABLED"
     refused: int = 0
     #: What goes wrong.
@@ -44,6 +55,11 @@ class Cloud:
 
     def sleep(self, seconds):
         self.at += seconds
+        if self.at > 60 and not self.no_tick:
+            for event in self.queued:
+                for number in range(self.times):
+                    self.start(ON_EVENT, {**event, "id": f"{event['id']}-{number}"})
+            self.queued.clear()
         if self.state == "ENABLED" and self.targets:
             self.start(
                 EVERY_MINUTE, {"id": str(self.at), "time": f"2026-03-10T12:00:{self.at:02.0f}Z"}
@@ -92,9 +108,11 @@ class Cloud:
             matching = entry["DetailType"] in ON_EVENT.pattern["detail-type"] or self.takes_any_kind
             if matching and not self.deaf and not self.refused:
                 detail = json.loads(entry["Detail"])
-                self.start(
-                    ON_EVENT, {"id": event_id, "time": "2026-03-10T12:34:56Z", "detail": detail}
-                )
+                event = {"id": event_id, "time": "2026-03-10T12:34:56Z", "detail": detail}
+                if any(target["Arn"] == "scheduler" for target in self.targets):
+                    self.start(ON_EVENT, event)
+                else:
+                    self.queued.append(event)
         return {
             "FailedEntryCount": self.refused,
             "Entries": [{"EventId": event_id} for event_id in ids],
@@ -113,7 +131,8 @@ class Cloud:
         return {"Targets": list(self.targets)}
 
     def put_targets(self, Rule, Targets):  # noqa: N803  boto3's
-        self.targets = list(Targets)
+        ids = {target["Id"] for target in Targets}
+        self.targets = [*(one for one in self.targets if one["Id"] not in ids), *Targets]
 
     def remove_targets(self, Rule, Ids):  # noqa: N803  boto3's
         self.targets = [one for one in self.targets if one["Id"] not in Ids]
@@ -147,7 +166,7 @@ def step():
 @pytest.fixture
 def starts(cloud):
     hand = Hand(cloud, STAGE)
-    return Starts(Deployment(STAGE, cloud, {}, {}), cloud, hand, SITE, wait=cloud.wait)
+    return Starts(Jobs(Deployment(STAGE, cloud, {}, {}), cloud, SITE, cloud.wait), hand)
 
 
 def test_an_event_that_comes_twice_is_one_job(cloud, starts, step):
@@ -190,7 +209,7 @@ def test_a_clock_is_enabled_seen_and_disabled_again(cloud, starts, step):
     (job,) = cloud.started
     assert step.seen[-1] == f"{job}, 1 done by its ledger"
     starts.restore_clock()
-    assert cloud.targets == [{"Id": "Target0", "Arn": "scheduler"}]
+    assert [target["Id"] for target in cloud.targets] == ["Target0", "Target1"]
 
 
 def test_a_clock_that_does_not_fire_is_reported(cloud, starts, step):
@@ -199,3 +218,31 @@ def test_a_clock_that_does_not_fire_is_reported(cloud, starts, step):
 
     with pytest.raises(StepError, match=r"start-every-minute .*by-clock: .*90 s"):
         starts.by_clock(step)
+
+
+# ---- an event that is kept -----------------------------------------------------------------------
+
+
+def test_an_event_that_never_reached_the_scheduler_is_started_by_a_tick(cloud, starts, step):
+    starts.by_event(step)
+    before = set(cloud.started)
+
+    starts.keep_event()
+    assert set(cloud.started) == before
+    starts.kept_event(step)
+
+    assert len(cloud.started) == len(before) + 1
+    assert "scheduler" in [target["Arn"] for target in cloud.targets]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [({"no_tick": True}, "a tick starts the event"), ({"times": 2}, "one event has started")],
+)
+def test_an_event_that_is_lost_or_started_twice_fails(cloud, starts, step, wrong, said):
+    starts.keep_event()
+    for name, value in wrong.items():
+        setattr(cloud, name, value)
+
+    with pytest.raises(StepError, match=said):
+        starts.kept_event(step)

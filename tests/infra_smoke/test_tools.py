@@ -1,6 +1,7 @@
 """LocalStack by the scripts of a folder: found, built, started once, stopped by who started it."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -118,15 +119,24 @@ def test_a_script_that_fails_is_quoted(tools, folder):
         tools.start()
 
 
-def test_cdk_is_the_command_on_the_path_or_the_one_that_is_named(tmp_path):
+def test_cdk_is_the_command_on_the_path_or_the_one_that_is_checked_wherever_it_runs(tmp_path):
     cdk = tmp_path / "cdk"
     cdk.write_text("#!/bin/sh\n")
     cdk.chmod(0o755)
 
-    assert find_command({"PATH": str(tmp_path), "CDK": "npx x"}) == [str(cdk)]
-    assert find_command({"PATH": "/nowhere", "CDK": "npx --yes x"}) == ["npx", "--yes", "x"]
-    with pytest.raises(StepError, match="no command `cdk`"):
-        find_command({"PATH": "/nowhere"})
+    assert find_command({"PATH": str(tmp_path)}) == [str(cdk)]
+    ours = find_command({"PATH": "/nowhere"})
+    # Without npm and node there is nothing to run, and it says so.
+    done = subprocess.run(
+        [*ours, "--version"],
+        check=False,
+        cwd=tmp_path,
+        env={"PATH": "/nowhere"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert re.search("npm does not give aws-cdk|no command `node`", done.stderr)
 
 
 def test_what_localstack_pretends_to_make_is_named():

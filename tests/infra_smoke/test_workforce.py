@@ -33,10 +33,12 @@ class Cloud:
     lines: list[dict] = field(default_factory=list)
     found: list[RequestStatus] = field(default_factory=list)
     schedules: list[str] = field(default_factory=list)
+    #: Targets of the rule that ticks.
+    targets: list[dict] = field(default_factory=lambda: [{"Id": "Target0", "Arn": "scheduler"}])
     #: What happens at so many seconds, and by whatever is done.
     later: dict[float, object] = field(default_factory=dict)
-    on_alarm: object = None
     on_invoke: object = None
+    purged: list = field(default_factory=list)
 
     def sleep(self, seconds):
         self.at += seconds
@@ -52,9 +54,16 @@ class Cloud:
     # ---- AWS -----------------------------------------------------------------------------------
 
     def client(self, service, region=""):
-        assert service in {"lambda", "cloudwatch"}
+        assert service in {"lambda", "events", "sqs"}
         assert not region
         return self
+
+    def get_queue_url(self, QueueName):  # noqa: N803  boto3's
+        return {"QueueUrl": f"http://sqs/{QueueName}"}
+
+    def purge_queue(self, QueueUrl):  # noqa: N803  boto3's
+        assert not self.targets, "the rule would fill it again"
+        self.purged.append(QueueUrl)
 
     def get_function_concurrency(self, FunctionName):  # noqa: N803  boto3's
         assert FunctionName == names.function_name(STAGE, names.CONSUMER)
@@ -64,10 +73,19 @@ class Cloud:
         answer = self.on_invoke()
         return {"Payload": io.BytesIO(json.dumps(answer).encode())}
 
-    def set_alarm_state(self, AlarmName, StateValue, StateReason):  # noqa: N803  boto3's
-        assert AlarmName == ALARM
-        if StateValue == "ALARM" and self.on_alarm is not None:
-            self.on_alarm()
+    def put_function_concurrency(self, FunctionName, ReservedConcurrentExecutions):  # noqa: N803
+        assert FunctionName == names.function_name(STAGE, names.CONSUMER)
+        self.reserved = ReservedConcurrentExecutions
+
+    def list_targets_by_rule(self, Rule):  # noqa: N803  boto3's
+        assert Rule == "crawlfleet-localstack-scheduler-tick"
+        return {"Targets": list(self.targets)}
+
+    def remove_targets(self, Rule, Ids):  # noqa: N803  boto3's
+        self.targets = [one for one in self.targets if one["Id"] not in Ids]
+
+    def put_targets(self, Rule, Targets):  # noqa: N803  boto3's
+        self.targets = list(Targets)
 
     def all(self, service, call, key, **arguments):
         assert arguments["logGroupName"] == log_group(STAGE, names.SCHEDULER)
@@ -95,8 +113,8 @@ def request(number, state="done", job=f"{SCHEDULE}.20260301T1200Z"):
     )
 
 
-def said_by_alarm(state="ALARM", limit=settings.PEAK, started=4):
-    return {"said": [{"name": ALARM, "state": state}], "limit": limit, "started": started}
+def said_by_alarm(state="ALARM", limit=settings.PEAK, started=4, name=ALARM):
+    return {"said": [{"name": name, "state": state}], "limit": limit, "started": started}
 
 
 @pytest.fixture
@@ -147,36 +165,67 @@ def scaled(cloud, reserved=settings.PEAK, alive=settings.WORKERS, **said):
     return act
 
 
-def test_an_alarm_raises_what_is_allowed_and_starts_workers(cloud, workforce, step):
-    cloud.reserved, cloud.on_alarm = settings.IDLE, scaled(cloud)
+def test_an_alarm_by_its_metric_raises_what_is_allowed_and_starts_workers(cloud, workforce, step):
+    cloud.reserved = settings.IDLE
+    workforce.hold()
+    assert (cloud.reserved, cloud.targets) == (0, [])
+    assert cloud.purged == ["http://sqs/crawlfleet-localstack-scheduler-tick-again"]
+    cloud.later = {150.0: scaled(cloud)}
 
-    workforce.scale_up(step)
+    workforce.scale_up(step, 0)
 
-    assert [f"{settings.WORKERS} workers, {settings.PEAK} " in one for one in step.seen] == [True]
+    assert any(f"{settings.WORKERS} workers, {settings.PEAK} " in one for one in step.seen)
+    assert any(ALARM in one for one in step.seen)
+    assert [target["Id"] for target in cloud.targets] == ["Target0"]
+
+
+def test_any_alarm_that_starts_workers_will_do(cloud, workforce, step):
+    workforce.hold()
+    cloud.later = {150.0: scaled(cloud, name="crawlfleet-localstack-no-workers")}
+
+    workforce.scale_up(step, 0)
+
+    assert any("no-workers" in one for one in step.seen)
 
 
 @pytest.mark.parametrize(
     ("happens", "wrong"),
     [
         ({"reserved": DEPLOYED}, "consumers may run at once"),
-        ({"reserved": settings.IDLE}, "consumers may run at once"),
-        ({"limit": settings.IDLE}, "the alarm has the scheduler look"),
-        ({"state": "OK"}, "the alarm has the scheduler look"),
+        ({"reserved": 0}, "consumers may run at once"),
+        ({"limit": settings.IDLE}, "a metric makes an alarm ring"),
+        ({"state": "OK"}, "a metric makes an alarm ring"),
+        ({"name": "crawlfleet-localstack-storage"}, "a metric makes an alarm ring"),
         ({"alive": settings.WORKERS - 1}, "4 workers are there"),
     ],
 )
-def test_a_rise_that_is_not_whole_fails(cloud, workforce, step, happens, wrong):
-    cloud.reserved, cloud.on_alarm = settings.IDLE, scaled(cloud, **happens)
+def test_a_rise_that_is_not_whole_fails_and_ticks_come_again(
+    cloud, workforce, step, happens, wrong
+):
+    workforce.hold()
+    cloud.later = {150.0: scaled(cloud, **happens)}
 
     with pytest.raises(StepError, match=wrong):
-        workforce.scale_up(step)
+        workforce.scale_up(step, 0)
+
+    assert [target["Id"] for target in cloud.targets] == ["Target0"]
 
 
 def test_an_alarm_that_reaches_nobody_fails(workforce, cloud, step):
-    cloud.reserved = settings.IDLE
+    workforce.hold()
 
     with pytest.raises(StepError):
-        workforce.scale_up(step)
+        workforce.scale_up(step, 0)
+
+
+def test_workers_that_stay_when_all_is_done_are_reported(cloud, workforce):
+    cloud.alive = 1
+
+    with pytest.raises(StepError, match="no worker lives"):
+        workforce.gone()
+
+    cloud.later = {cloud.at + 5: lambda: setattr(cloud, "alive", 0)}
+    workforce.gone()
 
 
 def test_a_submission_wakes_a_worker_or_the_step_fails(cloud, workforce, step):

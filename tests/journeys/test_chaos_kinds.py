@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.chaos.kinds import Kind
 from benchmarks.chaos.runs import Plan, Servers, run, servers
-from benchmarks.chaos.truth import Truth
+from benchmarks.chaos.stored import StoredRequests
 from tests.turns import taken, turn
 
 #: How many kinds each `make test` has; `make proofs` has all.
@@ -67,10 +67,10 @@ def do_harm(used: Servers, kind: Kind, seed: int, log: Path) -> None:
         assert report.died_at.get(kind, 0) >= 1, f"nobody got as far as this step: {report}"
 
 
-def spoil(truth: Truth) -> None:
+def spoil(stored: StoredRequests) -> None:
     """Lose a request with its records, and store the records of another one twice."""
-    lost, doubled = list(truth.requests())[:2]
-    for requests, records in truth.shards:
+    lost, doubled = list(stored.requests())[:2]
+    for requests, records in stored.shards:
         requests.delete_one({"_id": lost["_id"]})
         records.delete_many({"_id.r": lost["_id"]})
         for record in list(records.find({"_id.r": doubled["_id"]})):

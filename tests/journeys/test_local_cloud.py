@@ -12,6 +12,8 @@ import threading
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pymongo
 import pytest
@@ -21,7 +23,7 @@ from infra.local.parts import LOOPBACK
 from infra.local.seeding import SAMPLES
 from tests.kit.cli import push_folder
 from tests.kit.kernel import names
-from tests.kit.sdk import Client
+from tests.kit.sdk import Client, InvalidRequestError
 from tests.local_clouds import a_cloud, aws
 from tests.waiting import eventually
 
@@ -156,6 +158,22 @@ def test_a_tick_creates_the_requests_of_a_due_schedule_once_per_fire_time(cloud,
     assert {request.state for request in made} == {"done"}
 
 
+def test_a_rule_is_tried_in_a_process_that_is_told_of_no_store(cloud, client, site):
+    before = consumers(cloud)["invocations"]
+
+    tried = client.try_rule(BIZ, "page", url=f"{site.url}/tried")
+
+    assert tried.error is None
+    assert [record["title"] for record in tried.records] == ["page /tried"]
+    function = cloud.status()["functions"][names.function_name("local", names.TRIALS)]
+    (pid,) = function["environments"]
+    told = Path(f"/proc/{pid}/environ").read_bytes().decode()
+    assert f"{names.ENV_STAGE}=local" in told
+    stores = names.ENV_REDIS_URL, names.ENV_NODE_SECRET, str(urlsplit(cloud.mongo_uri).port)
+    assert [each for each in stores if each in told] == []
+    assert consumers(cloud)["invocations"] == before
+
+
 def test_work_of_a_killed_worker_is_done_by_another_one(cloud, client, site):
     answer = client.submit(BIZ, f"{site.url}/held", rule="page")
     assert site.held.wait(60), "no worker asked for the page"
@@ -217,8 +235,11 @@ def test_a_change_of_the_configuration_is_in_force_within_seconds(cloud, client,
     push_folder(folder, "local", aws("ssm", cloud))
 
     def accepted():
-        (answer,) = client.submit(BIZ, [f"http://{LOOPBACK}:9/nothing"], rule="fresh")
-        return answer.accepted
+        try:
+            client.submit(BIZ, f"http://{LOOPBACK}:9/nothing", rule="fresh")
+        except InvalidRequestError:
+            return False
+        return True
 
     # It is looked for every five seconds; all others are the machine's.
     eventually(accepted, seconds=25)

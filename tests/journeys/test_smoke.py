@@ -62,10 +62,19 @@ def said_by_the_doctor(deployment: Deployment) -> str:
 
 
 def test_the_doctor_finds_a_local_cloud_well_whose_scheduler_ticks(cloud, deployment):
-    assert not cloud.fire("scheduler-tick")["failed"]
+    said = []
 
-    # Asked first of all: what the router has seen it believes for ten seconds.
-    eventually(lambda: "the worst is" in said_by_the_doctor(deployment), what="all is well")
+    def is_well():
+        # A tick that found a store slow has faults, and is the latest one until the next.
+        failed = cloud.fire("scheduler-tick")["failed"]
+        said.append(said_by_the_doctor(deployment))
+        return not failed and "the worst is" in said[-1]
+
+    try:
+        # What the router has seen it believes for ten seconds.
+        eventually(is_well, 120)
+    except AssertionError:
+        pytest.fail(f"it is not well: {said[-1]}")
 
 
 def test_pages_that_are_put_in_become_records_and_can_be_tracked(deployment, client, site, step):

@@ -188,13 +188,18 @@ def highest_cpu():
     return 2 * (MachineFiles().ghz() or DEFAULT_GHZ) * os.cpu_count()
 
 
-def bids(cloud, job):
-    """Return the ranking of a job's applications at its award, from the logs."""
-    for log in cloud.folder.log_dir.glob("*.log"):
-        for line in log.read_text().splitlines():
-            if '"a job is awarded"' in line and f'/{job}"' in line:
-                return json.loads(line)["ranking"]
-    return []
+def applicants(cloud, job):
+    """Return the workers that were ranked at any award of a job, from the logs.
+
+    A job is awarded once more when its winner has not begun in time, as on a machine that is busy.
+    """
+    return {
+        ranked["worker"]
+        for log in cloud.folder.log_dir.glob("*.log")
+        for line in log.read_text().splitlines()
+        if '"a job is awarded"' in line and f'/{job}"' in line
+        for ranked in json.loads(line)["ranking"]
+    }
 
 
 def command(cloud, *words):
@@ -235,9 +240,8 @@ def test_no_job_that_is_bound_by_latency_is_placed_behind_the_slow_network(cloud
     # They were placed as they asked, however long some stood behind the others.
     assert {job.lowered for job in jobs} == {0}
     assert all(job.worker and job.placed_at for job in jobs)
-    assert {bid["worker"] for name in called for bid in bids(cloud, name)} == {
-        job.worker for job in jobs
-    }
+    for name, job in zip(called, jobs, strict=True):
+        assert job.worker in applicants(cloud, name)
     shown = json.loads(command(cloud, "job", "show", BIZ, called[0], "--json"))
     assert (shown["worker"], shown["pool"]) == (jobs[0].worker, jobs[0].pool)
 

@@ -275,5 +275,5 @@ def _bare(value: Any, *, named: bool = False) -> Any:
     }
 
 
-_SAID = {"description", "summary"}
+_SAID = {"description", "summary", "example", "examples", "servers"}
 _OF_NAMES = {"properties", "$defs", "schemas", "paths", "headers"}

@@ -3,14 +3,16 @@
 from typing import Any, Final
 
 from crawlfleet.api import dead_letters as dead_letter_views
+from crawlfleet.api import explain as explain_views
 from crawlfleet.api import inputs, openapi
 from crawlfleet.api import requests as request_views
 from crawlfleet.api import responses as views
 from crawlfleet.api import results as result_views
 from crawlfleet.api import schedules as schedule_inputs
 from crawlfleet.api import schedules as schedule_views
+from crawlfleet.api import seeds as seed_views
 from crawlfleet.api.app import RestApi
-from crawlfleet.api.fleet import REASON, fleet_view
+from crawlfleet.api.fleet import REASON, fleet_view, share_view
 from crawlfleet.api.incidents import incident_view
 from crawlfleet.api.jobs import job_view, order_in, whole_job_view
 from crawlfleet.api.responses import (
@@ -23,15 +25,17 @@ from crawlfleet.api.responses import (
 from crawlfleet.api.routing import all_routes, resources_at, routes_of
 from crawlfleet.api.schedules import schedule_in, schedule_view
 from crawlfleet.api.spiders import spider_view, versions_view
-from crawlfleet.apps.router import AT_WORK_SECONDS, VITALS_SECONDS, Remembered
+from crawlfleet.apps.platform import AT_WORK_SECONDS, VITALS_SECONDS, Remembered
 from crawlfleet.crawling.frontier import service as seeds
 from crawlfleet.crawling.records import redis as records
 from crawlfleet.crawling.recrawl import service as recrawl
 from crawlfleet.jobs.schedules.service import ScheduleService
+from crawlfleet.jobs.submitted import SubmittedJobs
 from crawlfleet.monitoring import fleet_view as fleet
-from crawlfleet.monitoring.explain import service as explain
+from crawlfleet.monitoring.explain.service import RequestExplainer
 from crawlfleet.requests.dead_letters.service import DeadLetters
-from crawlfleet.requests.submission.service import Submissions, Tracking
+from crawlfleet.requests.submission.service import Submissions
+from crawlfleet.requests.submission.tracking import Tracking
 from crawlfleet.wire import ProblemDocument
 
 ROUTES = all_routes()
@@ -41,17 +45,20 @@ SERVICE_CLASSES: Final = {
     "submission": Submissions,
     "tracking": Tracking,
     "dead_letters": DeadLetters,
+    "explaining": RequestExplainer,
     "schedules": ScheduleService,
+    "submitted": SubmittedJobs,
 }
 
 #: By a test's name of it: where the API finds the function that answers a call.
 SERVICES: Final[dict[str, tuple[Any, str]]] = {
     "submit": (Submissions, "submit"),
+    "note": (SubmittedJobs, "note"),
     "list_requests": (Tracking, "list_requests"),
     "list_records": (Tracking, "list_records"),
     "stats": (Tracking, "stats"),
     "ledger": (Tracking, "audit"),
-    "explain": (explain, "explain"),
+    "explain": (RequestExplainer, "explain"),
     "list_dead_letters": (DeadLetters, "list_dead_letters"),
     "get_dead_letter": (DeadLetters, "get_dead_letter"),
     "replay_dead_letter": (DeadLetters, "replay_one"),

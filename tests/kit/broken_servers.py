@@ -3,8 +3,8 @@
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 
 @contextmanager
@@ -108,3 +108,12 @@ class Proxy:
         self._listener.close()
         for one in self._pairs:
             one.close()
+
+
+#: Servers that do not do what a server of HTTP should, by what is wrong with them.
+BROKEN_SERVERS: dict[str, Callable[[], AbstractContextManager[str]]] = {
+    "dead": closed_port,
+    "mute": lambda: broken_server(None),
+    "failing": lambda: broken_server(b"HTTP/1.1 500 Broken\r\nContent-Length: 0\r\n\r\n"),
+    "lying": lambda: broken_server(b"what?\r\n\r\n"),
+}

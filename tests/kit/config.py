@@ -2,14 +2,11 @@
 
 from crawlfleet.config.documents.biz import (
     Biz,
-    CapacityLimits,
     DetectorLimits,
     FetchLimits,
-    FigureName,
     FleetLimits,
     Generation,
     IntakeLimits,
-    MonitorLimits,
     Needs,
     PoolLimits,
     ProxyPool,
@@ -32,6 +29,7 @@ from crawlfleet.config.documents.policies import (
     Span,
     Weights,
 )
+from crawlfleet.config.documents.prices import PriceTerms, Region
 from crawlfleet.config.documents.rule import (
     Cast,
     DateFormats,
@@ -45,8 +43,24 @@ from crawlfleet.config.documents.rule import (
     Step,
     Word,
 )
-from crawlfleet.config.documents.stage import AlarmLimits, BizThresholds, Thresholds
-from crawlfleet.config.loading import adopt, push_problems, shape_of
+from crawlfleet.config.documents.secret import Secret
+from crawlfleet.config.documents.stage import (
+    AlarmLimits,
+    BizThresholds,
+    CapacityLimits,
+    FigureName,
+    MonitorLimits,
+    ReadingLimits,
+    Thresholds,
+)
+from crawlfleet.config.in_force import (
+    LOOK_SECONDS,
+    MAX_POLL_SECONDS,
+    OWN_LOOK_SECONDS,
+    POLL_SECONDS,
+    SsmConfig,
+)
+from crawlfleet.config.loading import adopt, push_problems, read_document, shape_of
 from crawlfleet.config.lookup import (
     biz_of,
     every_queue,
@@ -60,15 +74,10 @@ from crawlfleet.config.lookup import (
     shares_work,
     tenant_of,
 )
+from crawlfleet.config.parameters import MAX_PARAMETER_BYTES, assemble, encode
 from crawlfleet.config.publishing import carry_out, plan, read_documents, write_tree
-from crawlfleet.config.ssm import (
-    MAX_PARAMETER_BYTES,
-    MAX_POLL_SECONDS,
-    POLL_SECONDS,
-    SsmConfig,
-    assemble,
-    encode,
-)
+from crawlfleet.config.redis import RedisRevisions
+from crawlfleet.config.ssm import MAX_PAUSE_SECONDS
 from crawlfleet.config.validation import (
     LEAD,
     biz_problems,

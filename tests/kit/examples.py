@@ -8,7 +8,7 @@ A run has one of three profiles, chosen by ``pytest --hypothesis-profile=NAME``:
 - ``night`` (`make proofs`): thousands, of the seed that is shown.
 
 A test names no count of its own, as one that is right for `make test` is wrong for the others:
-``@examples(0.4)`` in place of ``@settings(max_examples=40)``. A test without it has weight 1.
+``@examples(0.5)`` in place of ``@settings(max_examples=20)``. A test without it has weight 1.
 """
 
 from typing import Any, Final
@@ -16,7 +16,7 @@ from typing import Any, Final
 from hypothesis import HealthCheck, Verbosity, settings
 
 #: Profile to examples of a property of weight 1.
-COUNTS: Final = {"quick": 8, "test": 60, "night": 2_000}
+COUNTS: Final = {"quick": 8, "test": 40, "night": 2_000}
 
 
 def register_profiles() -> None:

@@ -4,11 +4,11 @@ from crawlfleet.config.rule_validation import MAX_DEPTH, MAX_FIELDS, shape_probl
 from crawlfleet.crawling.extract import encoding
 from crawlfleet.crawling.extract.casts import cast
 from crawlfleet.crawling.extract.compile import Compiled
-from crawlfleet.crawling.extract.document import guard_html
+from crawlfleet.crawling.extract.document import REPAIRED_BYTES_MAX, guard_html, parse_xml
 from crawlfleet.crawling.extract.encoding import WITHIN, codec_of, declared_label, decode
 from crawlfleet.crawling.extract.extractor import RuleExtractor, check_rule
 from crawlfleet.crawling.extract.follow import CANDIDATES_MAX, META_BYTES_MAX
-from crawlfleet.crawling.extract.limits import UnreadableError
+from crawlfleet.crawling.extract.limits import UNITS_MAX, Meter, UnreadableError
 from crawlfleet.crawling.extract.links import (
     LINKS_MAX,
     Addresses,
@@ -19,12 +19,13 @@ from crawlfleet.crawling.extract.links import (
     within,
 )
 from crawlfleet.crawling.extract.nesting import DEPTH_MAX, Elements, walk
-from crawlfleet.crawling.records.redis import (
+from crawlfleet.crawling.extract.repair import repaired_xml
+from crawlfleet.crawling.records.coverage import (
     LONGEST_NAME,
     MOST_FIELDS,
-    MOST_VERSIONS,
     countable,
     coverage_of,
     together,
 )
-from crawlfleet.crawling.trials.service import try_rule
+from crawlfleet.crawling.records.redis import MOST_VERSIONS
+from crawlfleet.crawling.trials.pages import try_page, try_rule

@@ -64,10 +64,15 @@ from crawlfleet.fleet.models import (
     is_fresh,
 )
 from crawlfleet.fleet.mongo import MongoPoolBook
-from crawlfleet.fleet.redis.registry import RedisFailureDetector, RedisWorkers
+from crawlfleet.fleet.redis.registry import (
+    RedisFailureDetector,
+    RedisProxyPools,
+    RedisWorkers,
+)
 from crawlfleet.fleet.redis.scheduler import RedisScalingTargets, RedisTicks, decided
 from crawlfleet.fleet.resources import (
     DEFAULT_GHZ,
+    LAMBDA_MEMORY,
     SEEN_SECONDS,
     MachineFiles,
     MachineReadings,

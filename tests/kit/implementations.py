@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import pytest
 
 from tests.fakes.bidding import MemoryBoard, MemoryProbeCache
+from tests.fakes.ceilings import MemoryCeilings
 from tests.fakes.dead_letters import MemoryDeadLetters
 from tests.fakes.fetching import MemorySessions
 from tests.fakes.fleet import MemoryFailureDetector, MemoryPoolBook, MemoryTicks, MemoryWorkers
@@ -41,6 +42,7 @@ from tests.fakes.spiders import MemorySpiders
 from tests.fakes.submission import MemoryIntake, MemorySubmissionKeys
 from tests.kit import (
     bidding,
+    ceilings,
     dead_letters,
     fetching,
     fleet,
@@ -136,6 +138,7 @@ _ON_REDIS: Mapping[type, Row] = {
         _fake(MemoryQueueSampler, queue.RedisQueue), queue.RedisQueueSampler
     ),
     queue.RedisOverview: Row(_fake(MemoryOverview, queue.RedisQueue), queue.RedisOverview),
+    ceilings.RedisCeilings: Row(_fake(MemoryCeilings), ceilings.RedisCeilings),
     submission.Intake: Row(_fake(MemoryIntake, queue.RedisQueue), submission.RedisIntake),
     ids.WorkerNumbers: Row(_fake(MemoryWorkerNumbers), ids.RedisWorkerNumbers, of_fleet=True),
     frontier.RedisSeedFilter: Row(_fake(MemorySeedFilter), frontier.RedisSeedFilter),

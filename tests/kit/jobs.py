@@ -4,7 +4,7 @@ from crawlfleet.jobs import cancellation as cancelling
 from crawlfleet.jobs import completion as ending
 from crawlfleet.jobs import service as jobs
 from crawlfleet.jobs.cancellation import JobCancellation, is_over
-from crawlfleet.jobs.completion import FURTHEST, KEPT, LOCK, TERM, JobRounds, progress_of
+from crawlfleet.jobs.completion import FURTHEST, KEPT, LOCK, REST, TERM, JobRounds, progress_of
 from crawlfleet.jobs.expansion import (
     LONGEST,
     LONGEST_IDLE_POLL,
@@ -24,27 +24,35 @@ from crawlfleet.jobs.models import (
     PLACEABLE,
     RETRIABLE,
     RUN_LIFE,
+    SUBMITTED,
     WATCHED,
     Job,
     JobDemand,
+    JobForecast,
     JobKey,
     JobOrder,
     JobState,
     RunFigures,
     RunPart,
     RunRecord,
+    StatedAmount,
+    StatedDemand,
     TaskBatch,
     Usage,
     cancelled,
+    day_name,
 )
 from crawlfleet.jobs.mongo.lists import MongoJobReopening, MongoOrphanedJobs
 from crawlfleet.jobs.mongo.store import MongoJobs
 from crawlfleet.jobs.mongo.usage import MongoDemands
+from crawlfleet.jobs.orders import is_as_ordered, job_of, key_name
 from crawlfleet.jobs.redis import (
     ANNOUNCED_SECONDS,
     MOST_ANNOUNCED,
     Announced,
     RedisCancellations,
 )
-from crawlfleet.jobs.service import JobService, JobStarter, is_as_ordered, key_name
+from crawlfleet.jobs.service import JobService, JobStarter
+from crawlfleet.jobs.sqs import HIDDEN_SECONDS, StartsQueue
+from crawlfleet.jobs.submitted import MOST_A_CALL, NOTED_SECONDS, SubmittedJobs
 from crawlfleet.jobs.usage import BATCH, GRACE, PEAKS, RunUsage, learn, together, usage_of

@@ -1,7 +1,7 @@
 """Names tests use of errors, names, times, queue keys, URLs, paging: what every capability uses."""
 
 from crawlfleet import __version__ as VERSION  # noqa: N812  # a constant of tests
-from crawlfleet.kernel import errors, metric_names, names
+from crawlfleet.kernel import errors, metric_names, names, tracing
 from crawlfleet.kernel import queue_key as pool
 from crawlfleet.kernel.errors import (
     AddressRefusedError,
@@ -10,7 +10,6 @@ from crawlfleet.kernel.errors import (
     ConfigError,
     ConflictError,
     ConnectFailedError,
-    ConsumersBusyError,
     CrawlfleetError,
     ExtractError,
     FetchError,
@@ -23,11 +22,14 @@ from crawlfleet.kernel.errors import (
     MessageRefusedError,
     NoConfigurationError,
     NoProxyError,
+    NoReaderError,
+    NoSecretError,
     NotFoundError,
     NotOperatorError,
     PageGoneError,
     Problem,
     QuotaExceededError,
+    ReaderKilledError,
     RejectedError,
     RobotsDeniedError,
     RobotsUnknownError,
@@ -37,13 +39,15 @@ from crawlfleet.kernel.errors import (
     StoreUnavailableError,
     ThrottledError,
     TooLargeError,
+    TrialLateError,
+    TrialsBusyError,
     UnknownBizError,
     UnknownRuleError,
     UnknownTenantError,
     UnwantedTypeError,
     WorkerNumbersExhaustedError,
 )
-from crawlfleet.kernel.fairness import TICK, FairQueue, rotated
+from crawlfleet.kernel.fairness import TICK, FairQueue, FairShares, by_shares, in_turns, rotated
 from crawlfleet.kernel.hosts import host_of, origin_of
 from crawlfleet.kernel.ids import (
     COUNTER_LIMIT,
@@ -56,7 +60,7 @@ from crawlfleet.kernel.ids import (
     parse_id,
 )
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.metrics import Batch, Metric, Unit
+from crawlfleet.kernel.metrics import Batch, Metric, SparingMetrics, Unit
 from crawlfleet.kernel.names import CONTROL_DATABASE, PRODUCT
 from crawlfleet.kernel.paging import SETTLING, Listing, encode, resume_from
 from crawlfleet.kernel.paging import decode as decode_cursor
@@ -71,7 +75,7 @@ from crawlfleet.kernel.queue_key import (
     QueueKey,
     bound,
 )
-from crawlfleet.kernel.redaction import one_line, plain
+from crawlfleet.kernel.redaction import Mask, one_line, plain
 from crawlfleet.kernel.settings import Need, Settings, scrapy_packages
 from crawlfleet.kernel.time import Clock, from_ms, to_ms
 from crawlfleet.kernel.urls import (

@@ -21,6 +21,16 @@ from crawlfleet.monitoring.gathering import (
 from crawlfleet.monitoring.incidents.capacity_checks import short_of
 from crawlfleet.monitoring.incidents.store_checks import judged, unwatched
 from crawlfleet.monitoring.metrics import SETTLED_SECONDS, Emitted, Emitter, batches
-from crawlfleet.monitoring.models import Figures, HostSample, Sample, UnplacedJob, Unread
+from crawlfleet.monitoring.models import (
+    BizCoverage,
+    Figures,
+    HostSample,
+    Sample,
+    UnplacedJob,
+    Unread,
+    UsedUpQuota,
+)
 from crawlfleet.monitoring.sampler import Bounds, Sampler
+from crawlfleet.monitoring.shares import TenantShares as SharesView
+from crawlfleet.monitoring.shares import TenantState
 from crawlfleet.monitoring.store_health import PartHealth

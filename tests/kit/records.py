@@ -1,10 +1,13 @@
 """Names tests use of records: normalisation, schema, coverage and the pipeline."""
 
+from crawlfleet.crawling.records.falls import JobCoverage, covered, falls, is_busy
 from crawlfleet.crawling.records.normalise import (
     DEEPEST,
     LARGEST_BYTES,
     LARGEST_ITEM,
     LEASE_BYTES,
+    LONGEST_REPORTED,
+    MOST_REPORTED,
     QUEUE_BYTES,
     VALUE_BYTES,
     item_ids,
@@ -22,15 +25,21 @@ from crawlfleet.crawling.records.pipeline import (
     BATCH,
     BATCHES,
     DROPPED,
-    LONGEST_REPORTED,
     MOST_ATTEMPTS,
-    MOST_REPORTED,
     DataProcessor,
     Drainer,
-    prepare,
 )
 from crawlfleet.crawling.records.pipeline import LEASE as ITEM_LEASE
-from crawlfleet.crawling.records.redis import _PUT, RedisCoverages, RedisDataQueue, coverage
+from crawlfleet.crawling.records.preparation import prepare
+from crawlfleet.crawling.records.redis import (
+    _PUT,
+    HOURS,
+    MOST_OF_HOURS,
+    MOST_VERSIONS,
+    RedisCoverages,
+    RedisDataQueue,
+    coverage,
+)
 from crawlfleet.crawling.records.schema import (
     KEPT_SCHEMAS,
     LONGEST_CHAIN,

@@ -1,7 +1,7 @@
 """Names tests use of recrawling: policy, history of pages and their service."""
 
 from crawlfleet.crawling.recrawl import policy as recrawl
-from crawlfleet.crawling.recrawl.mongo import MongoVisits
+from crawlfleet.crawling.recrawl.mongo import BY_SPARED, MongoVisits
 from crawlfleet.crawling.recrawl.policy import (
     META_ROOM,
     PageContent,
@@ -18,5 +18,6 @@ from crawlfleet.crawling.recrawl.service import (
     prepare,
     seen,
     totals,
+    undue,
 )
-from crawlfleet.requests.models import Recollection
+from crawlfleet.requests.visits import Recollection

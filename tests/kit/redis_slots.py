@@ -1,4 +1,4 @@
-"""Lanes by the node that has them, and moving a slot from one node to another."""
+"""Queue keys by the node that has them, and moving a slot from one node to another."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from tests.kit.queue import redis_keys
 def queue_keys_of(
     cluster: RedisCluster, server: RedisServer, tenant: str, number: int = 1
 ) -> list[QueueKey]:
-    """Lanes of the tenant whose keys are with that node, as the cluster was started."""
+    """Queue keys of the tenant whose keys are with that node, as the cluster was started."""
     found: list[QueueKey] = []
     for n in count():
         queue_key = QueueKey(tenant, f"biz-{n}", "main")

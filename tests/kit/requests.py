@@ -1,12 +1,15 @@
 """Names tests use of requests: models, outcomes, routing, ledger and their ports."""
 
-from crawlfleet.kernel.ids import FINAL_STATES, State
+from crawlfleet.kernel.ids import FINAL_STATES, OWN, OWN_FINAL, State, is_final
 from crawlfleet.kernel.page import SAMPLE_BYTES, Answer, Page
 from crawlfleet.requests import outcomes as retry
 from crawlfleet.requests.leased import LeasedRequest
 from crawlfleet.requests.models import (
+    ALL_REQUESTS,
     JOB_LIFE,
+    NEWEST_REQUESTS,
     NS_OF_MS,
+    SCRAPY_META,
     Body,
     Claim,
     Correction,
@@ -14,6 +17,7 @@ from crawlfleet.requests.models import (
     Entry,
     Event,
     Harvest,
+    HourCoverage,
     Inserted,
     Item,
     JournalLine,
@@ -22,15 +26,15 @@ from crawlfleet.requests.models import (
     QueuedItem,
     QueueEpoch,
     Record,
+    RecordFilter,
     Request,
+    RequestFilter,
     RuleCoverage,
     Skipped,
     Tracked,
-    Validators,
-    Visit,
-    VisitTotals,
-    is_visit,
 )
+from crawlfleet.requests.mongo.documents import term_of
+from crawlfleet.requests.mongo.transitions import Transited, Transition
 from crawlfleet.requests.outcomes import (
     CUT_OFF,
     CUT_OFFS,
@@ -55,6 +59,7 @@ from crawlfleet.requests.routing import (
     candidates,
     generation_at,
     keyed_home,
+    keyed_homes,
     live_shards,
     mix,
     route,
@@ -71,3 +76,4 @@ from crawlfleet.requests.submission.admission import (
     RuleVersion,
     Submission,
 )
+from crawlfleet.requests.visits import Validators, Visit, VisitTotals, is_visit

@@ -20,6 +20,8 @@ from crawlfleet.jobs.schedules.models import (
     OutcomeKind,
     Overlap,
     Schedule,
+    ScheduleState,
+    state_of,
 )
 from crawlfleet.jobs.schedules.mongo import MongoSchedules
 from crawlfleet.jobs.schedules.service import ScheduleService

@@ -16,6 +16,7 @@ from crawlfleet.jobs.spiders.models import (
     open_places,
     places,
     problems_with,
+    singles,
     size,
     url_at,
 )

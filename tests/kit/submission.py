@@ -23,9 +23,6 @@ from crawlfleet.requests.submission.idempotency import (
 )
 from crawlfleet.requests.submission.mongo import MongoSubmissionKeys
 from crawlfleet.requests.submission.redis import GOOD_SECONDS, RedisIntake, RememberedIntake
-from crawlfleet.requests.submission.service import (
-    PoolStarter,
-    Submissions,
-    Tracking,
-    state_label,
-)
+from crawlfleet.requests.submission.service import Submissions
+from crawlfleet.requests.submission.tracking import Tracking, state_label
+from crawlfleet.requests.submission.waking import PoolStarter

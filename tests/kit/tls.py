@@ -23,15 +23,21 @@ class Authority:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._certificate = self._sign("authority", self._key.public_key(), None)
+        self._certificate = self._sign("authority", self._key.public_key(), (), timedelta(hours=1))
         self.file = folder / "authority.pem"
         self.file.write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
 
     def server_context(self, address: str) -> ssl.SSLContext:
         """A server's side of TLS, with a certificate for the address."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certify(address))
+        return context
+
+    def certify(self, *addresses: str, lasts: timedelta = timedelta(hours=1)) -> Path:
+        """Write a certificate for names and addresses, with its key, to one file."""
         key = ec.generate_private_key(ec.SECP256R1())
-        certificate = self._sign("server", key.public_key(), address)
-        file = self._folder / f"{address}.pem"
+        certificate = self._sign("server", key.public_key(), addresses, lasts)
+        file = self._folder / f"{addresses[0]}.pem"
         file.write_bytes(
             key.private_bytes(
                 serialization.Encoding.PEM,
@@ -40,12 +46,14 @@ class Authority:
             )
             + certificate.public_bytes(serialization.Encoding.PEM)
         )
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(file)
-        return context
+        return file
 
     def _sign(
-        self, name: str, key: ec.EllipticCurvePublicKey, address: str | None
+        self,
+        name: str,
+        key: ec.EllipticCurvePublicKey,
+        addresses: tuple[str, ...],
+        lasts: timedelta,
     ) -> x509.Certificate:
         authority = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority")])
         now = datetime.now(UTC)
@@ -56,21 +64,28 @@ class Authority:
             .public_key(key)
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - timedelta(hours=1))
-            .not_valid_after(now + timedelta(hours=1))
-            .add_extension(x509.BasicConstraints(address is None, None), critical=True)
+            .not_valid_after(now + lasts)
+            .add_extension(x509.BasicConstraints(not addresses, None), critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
             .add_extension(
                 x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
                 critical=False,
             )
         )
-        if address is None:
+        if not addresses:
             usage = x509.KeyUsage(*(False,) * 5, True, True, False, False)
             builder = builder.add_extension(usage, critical=True)
         else:
-            names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
+            names = x509.SubjectAlternativeName([_general(address) for address in addresses])
             builder = builder.add_extension(names, critical=False)
         return builder.sign(self._key, hashes.SHA256())
+
+
+def _general(address: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(address))
+    except ValueError:
+        return x509.DNSName(address)
 
 
 @contextmanager

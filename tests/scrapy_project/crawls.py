@@ -39,20 +39,23 @@ class Crawls:
         self._folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
 
-    def begin(self, spider: str, *arguments: str, settings: str = "linked.settings") -> "Process":
-        """Start ``scrapy crawl``."""
+    def begin(
+        self, spider: str, *arguments: str, settings: str = "linked.settings", address: bool = True
+    ) -> "Process":
+        """Start ``scrapy crawl``; without ``address`` its settings say alone where Redis is."""
         log = self._folder / f"{len(self._processes)}.log"
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("COV_")},
             "PYTHONPATH": str(_ROOT / "layers/crawlfleet/python"),
-            "CRAWLFLEET_REDIS_URL": self._url,
+            "CRAWLFLEET_REDIS_URL": self._url if address else "",
             "LINKED_TENANT": self._tenant,
             "SCRAPY_SETTINGS_MODULE": settings,
         }
         python = os.environ.get("LINKED_PYTHON", sys.executable)
+        journal = ("-s", f"CRAWLFLEET_JOURNAL={self._folder / 'journal'}")
         with log.open("wb") as out:
             process = subprocess.Popen(
-                [python, "-m", "scrapy", "crawl", spider, *arguments],
+                [python, "-m", "scrapy", "crawl", spider, *journal, *arguments],
                 cwd=PROJECT,
                 env=environment,
                 stdout=out,
@@ -84,9 +87,9 @@ class Crawls:
         return crawl_keys(self._tenant, crawl)
 
     def left(self, crawl: str = "pages") -> list[str]:
-        """The kinds of keys that the crawl has in Redis."""
-        names = self.keys(crawl)._asdict()
-        return [name for name, key in names.items() if self.connection.client.exists(key)]
+        """The kinds of keys that the crawl has in Redis for good."""
+        client, names = self.connection.client, self.keys(crawl)._asdict()
+        return [name for name, key in names.items() if client.ttl(key) == -1]
 
     def close(self) -> None:
         for process in self._processes:

@@ -1,6 +1,7 @@
 """A site of linked pages on this machine, served by threads, which counts what it is asked for."""
 
 import threading
+import time
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -17,6 +18,9 @@ class LinkedSite:
         self.pages = pages
         self.seconds = seconds
         self.hits: Counter[str] = Counter()
+        #: When each page was asked for, and the robots.txt, which there is none of unless set.
+        self.asked: list[float] = []
+        self.robots: bytes | None = None
         self._lock = threading.Lock()
         self._pause = threading.Event()
         self._open = threading.Event()
@@ -68,6 +72,7 @@ class LinkedSite:
     def answer(self, call: BaseHTTPRequestHandler) -> None:
         with self._lock:
             self.hits[call.path] += 1
+            self.asked.append(time.monotonic())
             first = self.hits[call.path] == 1
             self._held += 1
         self._open.wait()
@@ -75,6 +80,9 @@ class LinkedSite:
             self._held -= 1
         if self.seconds:
             self._pause.wait(self.seconds)
+        if call.path == "/robots.txt" and self.robots is not None:
+            self._send(call, 200, self.robots)
+            return
         name = call.path.strip("/").removeprefix("moved-")
         if not name.isdigit() or int(name) >= self.pages:
             self._send(call, 404, b"there is no such page")

@@ -1,7 +1,10 @@
 """The samples are what they say: the command line reads them, the runtime's decoder takes them."""
 
 import json
+import os
 import pydoc
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -10,14 +13,17 @@ import msgspec
 import pytest
 from cronsim import CronSim
 
+from infra.local.extra_packages import link_extras
+from infra.stages import STAGES
 from tests.fakes.jobs import MemoryJobs
 from tests.fakes.schedules import MemorySchedules
 from tests.fakes.spiders import MemorySpiders
 from tests.kit.cli import read_file, read_folder, render
 from tests.kit.config import Rule, adopt, unchecked
-from tests.kit.executors import check_spider
+from tests.kit.executors import Registry, SpiderExecutors, check_spider
 from tests.kit.extract import RuleExtractor, check_rule
-from tests.kit.requests import Page
+from tests.kit.kernel import ExtractError
+from tests.kit.requests import Body, Link, Page
 from tests.kit.schedules import Schedule
 from tests.kit.spiders import SpiderPlan, SpiderService
 
@@ -31,7 +37,17 @@ def check_reader(reader):
     """The word on a rule or a spider of those who read pages by it."""
     if isinstance(reader, Rule):
         return check_rule(reader)
-    return check_spider(reader, check_rule=check_rule)
+    return check_spider(reader, registry=Registry(), check_rule=check_rule)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def own_code(tmp_path_factory):
+    """The package of the sample `own-code`, as the local cloud lets functions find it."""
+    folder = tmp_path_factory.mktemp("own-code") / "extra"
+    link_extras(["own-code/project/acme_crawl"], SAMPLES, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        yield
 
 
 @pytest.mark.parametrize("name", FOLDERS)
@@ -106,6 +122,55 @@ def test_the_local_stage_says_outright_that_it_may_reach_this_machine():
     assert local.stage.allow_private_addresses
     assert not shop.stage.allow_private_addresses
     assert "docs" in local.bizs["default"]
+
+
+def notices_of(body):
+    """The records of a page by the sample's hand-written executor."""
+    tree = adopt("r", read_folder(SAMPLES / "own-code"), None, {}, unchecked).tree
+    press = tree.bizs["default"]["press"]
+    executors = SpiderExecutors(Registry(), RuleExtractor())
+    page = Page(url="https://town.example/notices", status=200, headers={}, body=body)
+    about = Body(url=page.url, rule="notices", rule_version="v")
+    return list(executors.read(press.spiders["notices"], page, about))
+
+
+def test_a_hand_written_executor_reads_what_no_selector_names():
+    found = notices_of((SAMPLES / "own-code/pages/notices.html").read_bytes())
+
+    records = [one for one in found if isinstance(one, dict)]
+    assert records == [
+        {"title": "Road works & detours", "place": "Mill Street, map", "until": "30 April"},
+        {"title": "Book sale", "place": "Library"},
+        {"title": "Market moves to the square", "until": "further notice"},
+    ]
+    [link] = [one for one in found if isinstance(one, Link)]
+    assert (link.url, link.rule) == ("https://town.example/maps/mill.html", "article")
+    with pytest.raises(ExtractError, match="more than 500,000 bytes"):
+        notices_of(b" " * 500_001)
+
+
+def test_the_hand_written_executor_imports_its_parser_with_its_first_page():
+    code = (
+        "import sys; from acme_crawl.notices import Notices, NoticesParameters as P;"
+        "Notices(P(labels={'What': 'title'}), None); print('bs4' in sys.modules)"
+    )
+    path = f"{SAMPLES / 'own-code/project'}:{':'.join(sys.path)}"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+
+    assert done.stdout == "False\n"
+
+
+def test_the_shop_has_bidding_on_with_a_pool_that_its_stage_deploys():
+    stage = adopt("r", read_folder(SAMPLES / "shop"), None, {}, unchecked).tree.stage
+
+    assert stage.bidding.wait_seconds == 30
+    assert stage.pools.keys() == {pool.name for pool in STAGES["aws-large"].pools}
 
 
 def test_a_sample_pulled_from_a_stage_reads_the_same():

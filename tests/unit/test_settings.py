@@ -13,6 +13,7 @@ WHOLE = {
     names.ENV_CONSUMER_FUNCTION: "crawlfleet-aws-large-consumer",
     names.ENV_CONSUMER_CEILING: "50",
     names.ENV_ID_ISSUER_FUNCTION: "arn:aws:lambda:eu-west-1:123456789012:function:id-issuer:live",
+    names.ENV_TRIALS_FUNCTION: "crawlfleet-aws-large-trials",
     names.ENV_DEFAULT_API_KEY_ID: "abc123",
 }
 
@@ -35,6 +36,7 @@ def test_a_whole_environment_is_read():
         consumer_function="crawlfleet-aws-large-consumer",
         consumer_ceiling=50,
         id_issuer_function=WHOLE[names.ENV_ID_ISSUER_FUNCTION],
+        trials_function="crawlfleet-aws-large-trials",
         default_api_key_id="abc123",
     )
     assert settings.node_secret("east") == names.node_secret("aws-large", "east")
@@ -59,6 +61,7 @@ def test_every_missing_variable_is_named_at_once():
             names.ENV_CONSUMER_FUNCTION,
             names.ENV_CONSUMER_CEILING,
             names.ENV_ID_ISSUER_FUNCTION,
+            names.ENV_TRIALS_FUNCTION,
         ],
         "is not set",
     )
@@ -82,9 +85,44 @@ def test_every_wrong_variable_is_named_at_once_needed_or_not():
 
 @pytest.mark.parametrize("scheme", ["redis", "rediss", "redis+cluster", "rediss+cluster"])
 def test_the_scheme_of_the_redis_address_says_whether_it_is_a_cluster_and_speaks_tls(scheme):
-    found = Settings.from_environment({**WHOLE, names.ENV_REDIS_URL: f"{scheme}://cache:6379"})
+    found = Settings.from_environment({**WHOLE, names.ENV_REDIS_URL: f"{scheme}://localhost:6379"})
 
-    assert found.redis_url == f"{scheme}://cache:6379"
+    assert found.redis_url == f"{scheme}://localhost:6379"
+
+
+@pytest.mark.parametrize("host", ["10.0.0.7", "cache.example", "192.168.1.9", "[2001:db8::7]"])
+@pytest.mark.parametrize("scheme", ["redis", "redis+cluster"])
+def test_a_redis_on_another_machine_needs_tls(scheme, host):
+    url = f"{scheme}://{host}:6379"
+
+    found = mistakes({names.ENV_STAGE: "s", names.ENV_REDIS_URL: url})
+
+    assert "needs TLS" in found[names.ENV_REDIS_URL]
+    assert names.ENV_PLAIN_STORES in found[names.ENV_REDIS_URL]
+
+
+@pytest.mark.parametrize("plain", ["cache", "mongo.internal, cache", "*"])
+def test_a_host_that_the_operator_names_is_reached_without_tls(plain):
+    given = {
+        **WHOLE,
+        names.ENV_REDIS_URL: "redis://cache:6379",
+        names.ENV_PLAIN_STORES: plain,
+    }
+
+    assert Settings.from_environment(given).redis_url == "redis://cache:6379"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "[::1]", "localhost"])
+def test_a_redis_on_this_machine_needs_none(host):
+    url = f"redis://{host}:6379"
+
+    assert Settings.from_environment({**WHOLE, names.ENV_REDIS_URL: url}).redis_url == url
+
+
+def test_what_is_no_host_is_no_plain_store():
+    found = mistakes({names.ENV_STAGE: "s", names.ENV_PLAIN_STORES: "redis://cache"})
+
+    assert "is no list of hosts" in found[names.ENV_PLAIN_STORES]
 
 
 @pytest.mark.parametrize(
@@ -131,6 +169,11 @@ def test_topics_are_arns_and_may_be_unset():
     refused = mistakes({names.ENV_STAGE: "x", names.ENV_MACHINES_TOPIC: "https://x"})
     assert refused.keys() == {names.ENV_MACHINES_TOPIC}
     assert "'https://x'" in refused[names.ENV_MACHINES_TOPIC]
+
+
+@pytest.mark.parametrize("place", ["169.254.79.129", "here:99999", "udp:here:2000", ":2000"])
+def test_the_daemon_of_x_ray_has_a_host_and_a_port(place):
+    assert mistakes(WHOLE | {names.ENV_XRAY_DAEMON: place}).keys() == {names.ENV_XRAY_DAEMON}
 
 
 @pytest.mark.parametrize("ceiling", ["0", "-1", "many", "1e3", "100001", "9" * 5_000, "²"])

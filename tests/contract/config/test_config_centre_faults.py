@@ -74,9 +74,12 @@ LIES = {
     "a list": http([]),
     "a number": http(5),
     "another object": http({"Hello": "World"}),
-    "a parameter without a value": http({"Parameter": {"Name": "x"}}),
-    "a parameter that is a number": http({"Parameter": 5}),
-    "a value that is a number": http({"Parameter": {"Name": "x", "Value": 5}}),
+    "a parameter without a value": http({"Parameters": [{"Name": "/crawlfleet/test/revision"}]}),
+    "a parameter that is a number": http({"Parameters": [5]}),
+    "parameters that are a number": http({"Parameters": 5}),
+    "a value that is a number": http(
+        {"Parameters": [{"Name": "/crawlfleet/test/revision", "Value": 5}]}
+    ),
     "an unknown error": http({"__type": "Oops"}, "400 Bad Request"),
     "a fault": http({"__type": "InternalServerError"}, "500 Internal Server Error"),
     "throttling": http({"__type": "ThrottlingException"}, "400 Bad Request"),
@@ -122,8 +125,8 @@ class Endless:
         self._fresh = fresh
         self.pages = 0
 
-    def get_parameter(self, **arguments):
-        return {"Parameter": {"Value": "r"}}
+    def get_parameters(self, **arguments):
+        return {"Parameters": [{"Name": arguments["Names"][0], "Value": "r"}]}
 
     def get_parameters_by_path(self, **arguments):
         self.pages += 1

@@ -137,6 +137,32 @@ def test_selectors_and_expressions_are_compiled_before_a_push(run, folder):
     assert fields[1].startswith("bizs/acme/shop: rules.sitemap_lines.fields.urls")
 
 
+def test_one_mistake_of_a_rule_hides_no_other_one_in_it(run, tmp_path):
+    biz = tmp_path / "bizs/default/shop.yaml"
+    biz.parent.mkdir(parents=True)
+    biz.write_text("""
+rules:
+  page:
+    key: [title]
+    fields:
+      title: {csss: h1}
+      price: {css: "p["}
+      words: {css: p, regex: "("}
+    follow: [{css: a, rule: page, max_depth: -1}]
+  feed: {source: jsn, fields: {id: {json: $.id}}}
+""")
+
+    problems = json.loads(run("validate", tmp_path, "--json").stdout)["problems"]
+
+    assert [each["field"].removeprefix("bizs/default/shop: rules.") for each in problems] == [
+        "page.fields.title.csss",
+        "page.follow[0].max_depth",
+        "feed.source",
+        "page.fields.price.css",
+        "page.fields.words.regex",
+    ]
+
+
 def test_validate_needs_no_aws(folder, monkeypatch):
     monkeypatch.setenv("AWS_PROFILE", "nobody-has-it")
 
@@ -208,6 +234,55 @@ def test_history_is_not_rewritten(run, folder):
     assert "bizs/acme/shop: generations[2]:" in result.stderr
 
 
+def test_a_biz_whose_name_is_taken_is_told_so_and_how_to_choose_another(run, folder):
+    run("push", folder, "--stage", "aws-large", "--yes")
+    (folder / "bizs/acme/shop.yaml").write_text("rules: {page: {fields: {title: {css: title}}}}")
+
+    for more in ([], ["--delete"]):
+        refused = run("push", folder, "--stage", "aws-large", "--yes", *more)
+
+        assert refused.exit_code == 2
+        assert "bizs/acme/shop: generations: the one that" in refused.stderr
+        assert "a biz called 'shop' stands already" in refused.stderr
+        assert "`crawlfleet init --biz NAME`" in refused.stderr
+
+
+def test_a_folder_of_bizs_alone_leaves_the_settings_of_the_stage_and_needs_some(run, folder):
+    stage = (folder / "stage.yaml").read_text()
+    (folder / "stage.yaml").unlink()
+
+    valid = run("validate", folder)
+    refused = run("push", folder, "--stage", "aws-large", "--yes")
+    (folder / "stage.yaml").write_text(stage)
+    run("push", folder, "--stage", "aws-large", "--yes")
+    (folder / "stage.yaml").unlink()
+    edit(folder / "bizs/acme/shop.yaml", "per_host: 4", "per_host: 7")
+    pushed = run("push", folder, "--stage", "aws-large", "--yes")
+
+    assert (valid.exit_code, valid.stdout) == (0, "2 documents, valid\n")
+    assert refused.exit_code == 2
+    assert "stage: is missing on the stage and in this folder: a stage.yaml" in refused.stderr
+    assert "1 document changed" in pushed.output
+    assert "settings of the stage" not in pushed.stderr
+
+
+def test_a_push_shows_which_settings_of_the_stage_change_and_from_what(run, folder):
+    run("push", folder, "--stage", "aws-large", "--yes")
+    before = (folder / "stage.yaml").read_text()
+    (folder / "stage.yaml").write_text(before.replace("memory_ratio: 0.8", "storage_ratio: 0.98"))
+    named = run("push", folder, "--stage", "aws-large", "--yes")
+    (folder / "stage.yaml").write_text(before)
+
+    lost = run("push", folder, "--stage", "aws-large", "--yes")
+    same = run("push", folder, "--stage", "aws-large", "--yes")
+
+    assert "thresholds.storage_ratio: default -> 0.98" in named.stderr
+    assert "settings of the stage change, which hold for every biz" in lost.stderr
+    assert "thresholds.storage_ratio: 0.98 -> default" in lost.stderr
+    assert "thresholds.memory_ratio: default -> 0.8" in lost.stderr
+    assert "settings of the stage" not in same.stderr
+
+
 def test_diff_reports_additions_changes_and_removals(run, folder):
     run("push", folder, "--stage", "aws-large", "--yes")
     (folder / "tenants/acme.yaml").rename(folder / "tenants/other.yaml")
@@ -243,10 +318,10 @@ def test_a_push_reports_what_of_the_stage_the_folder_lacks_and_what_was_removed(
     kept = run("push", folder, "--stage", "aws-large", "--yes")
     gone = run("push", folder, "--stage", "aws-large", "--yes", "--delete")
 
-    assert "changed; in force within about five seconds\n" in first.stdout
+    assert "changed; in force within ten seconds\n" in first.stdout
     assert "not in" not in first.stderr
     assert "nothing to do" in kept.stdout
-    assert "five seconds" not in kept.stdout
+    assert "in force" not in kept.stdout
     assert kept.stderr == (
         f"1 document of the stage is not in {folder}: bizs/acme/shop; `--delete` removes it\n"
     )
@@ -394,3 +469,83 @@ def test_an_endpoint_in_the_environment_comes_before_that_file(tmp_path, aws, mo
     client = stage_client("local", start=tmp_path)
 
     assert client.meta.endpoint_url == "http://localhost:4566"
+
+
+# ---- tenants that no files manage -------------------------------------------------------------
+
+
+@pytest.fixture
+def managed(run, folder):
+    """Push the folder, and beside it a tenant that is managed, with a biz."""
+    run("push", folder, "--stage", "aws-large", "--yes")
+    ours = {"managed": True, "api_keys": ["key-of-ours"], "share": 2}
+    biz = {"collection": "ours", "rules": {"page": {"fields": {"title": {"css": "title"}}}}}
+    documents = {"tenants/ours": json.dumps(ours), "bizs/ours/docs": json.dumps(biz)}
+    write_tree(boto3.client("ssm"), "aws-large", documents)
+    return documents
+
+
+def test_a_folder_that_does_not_know_a_managed_tenant_leaves_it_alone(run, folder, managed):
+    edit(folder / "bizs/acme/shop.yaml", "per_host: 4", "per_host: 7")
+    compared = run("diff", folder, "--stage", "aws-large")
+
+    pushed = run("push", folder, "--stage", "aws-large", "--yes", "--delete")
+
+    stored = read_documents(boto3.client("ssm"), "aws-large")
+    assert "ours" not in compared.output
+    assert pushed.exit_code == 0
+    assert "1 tenant that no files manage, not in" in pushed.stderr
+    assert "ours" in pushed.stderr
+    assert {path: json.loads(stored[path]) for path in managed} == {
+        path: json.loads(text) for path, text in managed.items()
+    }
+
+
+def test_a_managed_tenant_is_pulled_and_its_keys_stay_when_an_old_file_is_pushed(
+    run, folder, managed, tmp_path
+):
+    copy = tmp_path / "copy"
+    run("pull", copy, "--stage", "aws-large")
+    rotated = json.loads(managed["tenants/ours"]) | {"api_keys": ["newer"], "suspended": True}
+    write_tree(
+        boto3.client("ssm"),
+        "aws-large",
+        {"tenants/ours": json.dumps(rotated)},
+        wanted_of=lambda standing, given, delete: {**standing, **given},
+    )
+    edit(copy / "tenants/ours.yaml", "share: 2", "share: 5")
+    edit(copy / "tenants/ours.yaml", "managed: true", "managed: false")
+
+    pushed = run("push", copy, "--stage", "aws-large", "--yes", "--delete")
+
+    stored = json.loads(read_documents(boto3.client("ssm"), "aws-large")["tenants/ours"])
+    assert pushed.exit_code == 0
+    assert stored == {**rotated, "share": 5}
+
+
+def test_a_biz_that_a_folder_with_the_managed_tenant_lacks_is_removed(run, managed, tmp_path):
+    copy = tmp_path / "copy"
+    run("pull", copy, "--stage", "aws-large")
+    (copy / "bizs/ours/docs.yaml").unlink()
+
+    run("push", copy, "--stage", "aws-large", "--yes", "--delete")
+
+    stored = read_documents(boto3.client("ssm"), "aws-large")
+    assert "bizs/ours/docs" not in stored
+    assert "tenants/ours" in stored
+
+
+def test_a_push_by_which_a_rule_goes_warns_of_the_schedules_that_may_name_it(run, folder):
+    biz = folder / "bizs/acme/shop.yaml"
+    kept = biz.read_text()
+    biz.write_text(kept.replace("rules:\n", "rules:\n  passing:\n    fields: {title: {css: h1}}\n"))
+    first = run("push", folder, "--stage", "aws-large", "--yes")
+    same = run("push", folder, "--stage", "aws-large", "--yes")
+    biz.write_text(kept)
+
+    pushed = run("push", folder, "--stage", "aws-large", "--yes")
+
+    assert (first.exit_code, same.exit_code, pushed.exit_code) == (0, 0, 0)
+    assert "warning: bizs/acme/shop: passing goes; a schedule or a kept spider" in pushed.stderr
+    assert "`crawlfleet schedule list shop`" in pushed.stderr
+    assert "warning" not in first.stderr + same.stderr

@@ -62,7 +62,7 @@ def test_only_documents_that_differ_are_written_and_the_revision_last(ssm):
     assert again.revision == first.revision
     assert again.written == ()
     assert changed.written == ("bizs/default/shop",)
-    assert written == ["bizs/default/shop", "revision"]
+    assert written == ["stage/parts/snapshot/1", "bizs/default/shop", "revision"]
 
 
 def test_documents_that_are_not_given_stay_unless_they_are_to_go(ssm):
@@ -148,3 +148,23 @@ def test_a_document_without_bounds_is_refused(ssm):
 
     with pytest.raises(ConfigError, match="larger than 2000000 bytes"):
         push(ssm, texts() | {"bizs/default/shop": document})
+
+
+def test_a_push_that_died_before_its_revision_is_announced_by_the_next_one(ssm):
+    first = push(ssm, texts(bizs__default__shop=biz()))
+    put_parameter = ssm.client.put_parameter
+
+    def dying(**arguments):
+        if arguments["Name"].endswith("/revision"):
+            raise EndpointConnectionError(endpoint_url="https://ssm.test")
+        return put_parameter(**arguments)
+
+    ssm.client.put_parameter = dying
+    with pytest.raises(StoreUnavailableError):
+        push(ssm, texts(bizs__default__shop=biz(queue="q")))
+    ssm.client.put_parameter = put_parameter
+
+    again = push(ssm, texts(bizs__default__shop=biz(queue="q")))
+
+    assert again.revision != first.revision
+    assert push(ssm, texts(bizs__default__shop=biz(queue="q"))).revision == again.revision

@@ -324,6 +324,28 @@ def test_a_holder_that_does_not_come_back_loses_the_lock(station):
     assert not station.detector.acquire_lock("bury", "c", EVERY, TERM)
 
 
+def test_a_holder_that_goes_on_keeps_the_lock_and_one_that_died_does_not(station):
+    station.detector.acquire_lock("bury", "a", EVERY, TERM)
+    station.wait(15)
+    assert station.detector.keep_lock("bury", "a", TERM)
+    station.wait(15)
+    assert not station.detector.acquire_lock("bury", "b", EVERY, TERM)
+
+    station.wait(5)
+    assert station.detector.acquire_lock("bury", "b", EVERY, TERM)
+
+
+def test_a_lock_that_is_anothers_or_released_is_kept_by_nobody(station):
+    assert not station.detector.keep_lock("bury", "a", TERM)
+    station.detector.acquire_lock("bury", "a", EVERY, TERM)
+    assert not station.detector.keep_lock("bury", "b", TERM)
+    station.detector.release_lock("bury", "a")
+
+    assert not station.detector.keep_lock("bury", "a", TERM)
+    station.wait(6)
+    assert station.detector.acquire_lock("bury", "b", EVERY, TERM)
+
+
 def test_locks_of_different_names_are_independent(station):
     assert station.detector.acquire_lock("bury", "a b", EVERY, TERM)
     assert station.detector.acquire_lock("recover", "a b", EVERY, TERM)

@@ -175,3 +175,74 @@ def test_a_host_whose_figures_are_lost_has_at_least_one(redis_connection, queue_
 
     assert found.sample == (("a", 1),)
     assert found.can_go_on
+
+
+def test_what_waits_for_a_quota_is_told_apart_from_what_waits_for_hosts(both, queue_key):
+    queue, sampler = both
+    fill(queue, queue_key, 6)
+    leased = queue.lease(queue_key, "t", 6, NOW, after(60))
+    place = "quota://limit/user:ann:requests:all"
+    queue.defer(queue_key, "t", [(place, after(3), leased[:4]), ("a", after(5), leased[4:])])
+
+    (found,) = sampler.works([queue_key], NOW, SOON, 9)
+
+    assert found == QueueWork(
+        deferred=6,
+        hosts=1,
+        hosts_due=1,
+        sample=(("a", 2),),
+        parked=((place, 4),),
+        parked_entries=4,
+        oldest_ts=1_000,
+    )
+
+
+def places_of_users(count: int) -> list[str]:
+    return [f"quota://limit/user:u{n}:requests:all" for n in range(count)]
+
+
+def test_what_waits_for_quotas_is_counted_whole_however_few_lists_are_named(both, queue_key):
+    queue, sampler = both
+    fill(queue, queue_key, 30)
+    leased = queue.lease(queue_key, "t", 30, NOW, after(60))
+    each = [
+        (place, after(3), [one]) for place, one in zip(places_of_users(20), leased, strict=False)
+    ]
+    queue.defer(queue_key, "t", [*each, ("a", after(50), leased[20:])])
+
+    (found,) = sampler.works([queue_key], NOW, SOON, 4)
+
+    assert (found.parked_entries, len(found.parked), found.deferred) == (20, 4, 30)
+    assert found.hosts == 1 >= found.hosts_due
+
+
+def test_it_is_counted_down_as_it_goes_on_and_nothing_is_left_behind(redis_connection, queue_key):
+    queue, sampler = RedisQueue(redis_connection), RedisQueueSampler(redis_connection)
+    fill(queue, queue_key, 6)
+    leased = queue.lease(queue_key, "t", 6, NOW, after(60))
+    places = places_of_users(3)
+    parts = [(place, NOW, leased[2 * n : 2 * n + 2]) for n, place in enumerate(places)]
+    queue.defer(queue_key, "t", parts)
+    assert queue.loads([queue_key], NOW)[0].ready == 6
+    redis_connection.client.hdel(redis_keys(queue_key).parked, "*", "*parked", "*accounts")
+    queue.deferred(queue_key, NOW, 9)
+
+    queue.lease_deferred(queue_key, "u", [(places[0], 2, NOW), (places[1], 1, NOW)], after(60))
+    (found,) = sampler.works([queue_key], NOW, SOON, 9)
+    assert (found.parked_entries, found.hosts, found.deferred) == (3, 0, 3)
+
+    queue.lease_deferred(queue_key, "v", [(place, 9, NOW) for place in places], after(60))
+    assert sampler.works([queue_key], NOW, SOON, 9)[0].parked_entries == 0
+    assert not redis_connection.client.exists(redis_keys(queue_key).parked)
+
+
+def test_what_waits_is_looked_at_at_once_where_somebody_asks_for_that(both, queue_key):
+    queue, _ = both
+    fill(queue, queue_key, 3)
+    leased = queue.lease(queue_key, "t", 3, NOW, after(60))
+    queue.defer(queue_key, "t", [("a", after(50), leased[:1]), ("b", after(50), leased[1:])])
+
+    queue.look_at(queue_key, ["a", "none"], NOW)
+
+    assert [(one.host, one.count) for one in queue.deferred(queue_key, NOW, 9)] == [("a", 1)]
+    assert queue.depth(queue_key).leased == 0

@@ -225,25 +225,18 @@ def test_what_waits_comes_with_the_time_it_is_due_soonest_first(both: Both) -> N
     assert waiting(100, NOW + timedelta(seconds=both.fleet.biz.ttl_seconds)) == []
 
 
-def test_a_mark_is_remembered_for_its_queue_alone(both: Both) -> None:
-    queue_key, biz = both.fleet.queue_key, both.fleet.biz
-    mark = QueueEpoch(server="run-1", nonce="n1", reached=17)
-    both.revocation.remember_epoch(queue_key, biz, mark)
-    both.revocation.remember_epoch(
-        QueueKey(queue_key.tenant, queue_key.biz, "fast"), biz, QueueEpoch(server="run-2")
-    )
+def test_an_epoch_is_remembered_for_its_queue_alone(both: Both) -> None:
+    queue_key, revocation = both.fleet.queue_key, both.revocation
+    tenant, biz = queue_key.tenant, queue_key.biz
+    epoch = QueueEpoch(server="run-1", nonce="n1", reached=17)
+    revocation.remember_epoch(queue_key, epoch)
+    revocation.remember_epoch(QueueKey(tenant, biz, "fast"), QueueEpoch(server="run-2"))
 
-    newer = a_biz(generations=(*biz.generations, a_generation(starts_at=NOW, nodes=("south",))))
-
-    assert both.revocation.remembered_epoch(queue_key, newer) == mark
-    assert both.revocation.remembered_epoch(QueueKey("other", queue_key.biz, "main"), biz) is None
-    assert (
-        both.revocation.remembered_epoch(QueueKey(queue_key.tenant, "other", "main"), biz) is None
-    )
-    both.revocation.remember_epoch(queue_key, biz, QueueEpoch(server="run-3", nonce="n3"))
-    assert both.revocation.remembered_epoch(queue_key, biz) == QueueEpoch(
-        server="run-3", nonce="n3"
-    )
+    assert revocation.remembered_epoch(queue_key) == epoch
+    assert revocation.remembered_epoch(QueueKey("other", biz, "main")) is None
+    assert revocation.remembered_epoch(QueueKey(tenant, "other", "main")) is None
+    revocation.remember_epoch(queue_key, QueueEpoch(server="run-3", nonce="n3"))
+    assert revocation.remembered_epoch(queue_key) == QueueEpoch(server="run-3", nonce="n3")
 
 
 def test_one_node_away_leaves_its_own_requests_out(mongo_uri: str, tenant: str) -> None:
@@ -278,12 +271,10 @@ def test_one_node_away_leaves_its_own_requests_out(mongo_uri: str, tenant: str) 
         lambda b: b.revoke([a_request(b.fleet.queue_key, 1)]),
         lambda b: b.pending(),
         lambda b: b.revocation.waiting(b.fleet.queue_key, b.fleet.biz, now=NOW, limit=5),
-        lambda b: b.revocation.remembered_epoch(b.fleet.queue_key, b.fleet.biz),
-        lambda b: b.revocation.remember_epoch(
-            b.fleet.queue_key, b.fleet.biz, QueueEpoch(server="s")
-        ),
+        lambda b: b.revocation.remembered_epoch(b.fleet.queue_key),
+        lambda b: b.revocation.remember_epoch(b.fleet.queue_key, QueueEpoch(server="s")),
     ],
-    ids=["disown", "pending", "waiting", "remembered_epoch", "remember_epoch"],
+    ids=["revoke", "pending", "waiting", "remembered_epoch", "remember_epoch"],
 )
 def test_every_node_away_is_an_error(tenant: str, call: Callable[[Both], object]) -> None:
     biz = a_biz(generations=(a_generation(nodes=("east",), databases=("one",), shards=1),))

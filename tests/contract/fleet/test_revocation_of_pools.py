@@ -131,10 +131,10 @@ def test_the_pools_of_a_biz_are_those_that_anything_is_bound_for(both: Both) -> 
 
 def test_each_queue_has_a_mark_of_its_own(both: Both) -> None:
     fleet, far = both.fleet, bound(both.fleet.queue_key, "far")
-    both.revocation.remember_epoch(far, fleet.biz, QueueEpoch(server="a", nonce="1"))
+    both.revocation.remember_epoch(far, QueueEpoch(server="a", nonce="1"))
 
-    assert both.revocation.remembered_epoch(fleet.queue_key, fleet.biz) is None
-    assert both.revocation.remembered_epoch(far, fleet.biz) == QueueEpoch(server="a", nonce="1")
+    assert both.revocation.remembered_epoch(fleet.queue_key) is None
+    assert both.revocation.remembered_epoch(far) == QueueEpoch(server="a", nonce="1")
 
 
 def test_what_expires_is_counted_once_for_all_queues(both: Both) -> None:

@@ -18,7 +18,7 @@ def all_heard(cancellations, since=0):
     """Return all announced cancellations, read page by page until there are no new ones."""
     found = {}
     while True:
-        jobs, reached = cancellations.announced(since)
+        jobs, reached, _ = cancellations.announced(since)
         found |= dict.fromkeys(jobs)
         if len(jobs) < 1_000 or reached == since:
             return list(found), reached
@@ -26,7 +26,7 @@ def all_heard(cancellations, since=0):
 
 
 def test_nothing_is_heard_where_nothing_is_cancelled(cancellations):
-    jobs, reached = cancellations.announced()
+    jobs, reached, _ = cancellations.announced()
 
     assert jobs == []
     assert reached > 0
@@ -35,11 +35,11 @@ def test_nothing_is_heard_where_nothing_is_cancelled(cancellations):
 
 
 def test_whoever_asks_from_where_it_was_misses_nothing(cancellations):
-    _, before = cancellations.announced()
+    _, before, _ = cancellations.announced()
     cancellations.announce([JUNE])
     cancellations.announce([MAY])
 
-    jobs, reached = cancellations.announced(before)
+    jobs, reached, _ = cancellations.announced(before)
 
     assert set(jobs) == {JUNE, MAY}
     assert reached >= before
@@ -48,15 +48,25 @@ def test_whoever_asks_from_where_it_was_misses_nothing(cancellations):
 
 def test_what_is_announced_again_is_heard_again(cancellations):
     cancellations.announce([JUNE])
-    _, reached = cancellations.announced()
+    _, reached, _ = cancellations.announced()
     cancellations.announce([JUNE])
 
     assert cancellations.announced(reached).jobs == [JUNE]
 
 
+def test_a_job_with_other_quotas_is_heard_of_apart_from_those_that_are_cancelled(cancellations):
+    cancellations.announce_quotas(JUNE)
+    cancellations.announce([MAY])
+    cancellations.announce_quotas(MAY)
+
+    found = cancellations.announced()
+
+    assert (found.jobs, sorted(found.requoted)) == ([MAY], [JUNE, MAY])
+
+
 def test_a_moment_that_has_not_come_is_taken_for_the_beginning(cancellations):
     cancellations.announce([JUNE])
-    _, reached = cancellations.announced()
+    _, reached, _ = cancellations.announced()
 
     assert cancellations.announced(reached + 10**9).jobs == [JUNE]
 

@@ -12,6 +12,7 @@ from tests.contract.store_cases import NOW, a_biz, a_generation, snowflakes
 from tests.fakes.fleet import MemoryWorkers
 from tests.fakes.requests import MemoryRules
 from tests.fakes.submission import MemorySubmissionKeys
+from tests.kit.ceilings import ceilings_at
 from tests.kit.config import Biz, IntakeLimits, Stage, Tenant, Tree
 from tests.kit.jobs import Job, JobExpansion, JobState, MongoJobs
 from tests.kit.kernel import QueueKey, to_ms
@@ -19,6 +20,7 @@ from tests.kit.mongo import MongoLedgers, MongoNodes, MongoRequestStore
 from tests.kit.mongo_nodes import NodesOnOneServer, nodes_at, own_control_at
 from tests.kit.queue import RedisQueue
 from tests.kit.redis import RedisConnection
+from tests.kit.requests import RequestFilter, State
 from tests.kit.spiders import Range, Start, url_at
 from tests.kit.submission import RedisIntake, Submissions
 
@@ -68,6 +70,7 @@ class Site:
                 rules=MemoryRules(),
                 keys=MemorySubmissionKeys(),
                 intake=RedisIntake(self.redis),
+                ceilings=ceilings_at(self.redis, nodes),
                 workers=MemoryWorkers(),
                 waker=Nobody(),
             ),
@@ -119,9 +122,8 @@ def made(nodes: NodesOnOneServer, site: Site) -> Counter[str]:
     found: Counter[str] = Counter()
     after = None
     store = MongoRequestStore(nodes)
-    while page := store.find(
-        site.queue_key, site.biz, state=0, since=None, after=after, limit=1_000, now=NOW
-    ):
+    pending = RequestFilter(state=State.PENDING)
+    while page := store.find(site.queue_key, site.biz, pending, after=after, limit=1_000, now=NOW):
         found.update(one.request.body.url for one in page)
         last = page[-1].request
         after = (to_ms(last.queued_at), str(last.id))

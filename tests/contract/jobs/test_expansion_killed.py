@@ -132,7 +132,7 @@ def test_a_job_whose_expansion_is_killed_again_and_again_has_each_task_once(
     assert (job.refused, job.trouble) == (0, None)
     now = datetime.now(UTC)
     store = MongoRequestStore(control)
-    found = store.find(queue_key, BIZ, state=None, since=None, after=None, limit=2 * SIZE, now=now)
+    found = store.find(queue_key, BIZ, limit=2 * SIZE, now=now)
     urls = Counter(tracked.request.body.url for tracked in found)
     assert urls == Counter(url_at(START, index) for index in range(SIZE)), killed_at
     ledger = MongoLedgers(control).audit(queue_key, BIZ, now, "june")

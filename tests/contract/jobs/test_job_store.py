@@ -21,7 +21,15 @@ from tests.contract.job_cases import (
 )
 from tests.contract.store_cases import NOW
 from tests.kit.implementations import fixture_over
-from tests.kit.jobs import LONGEST_REFUSAL, MOST_REFUSALS, Job, JobState, MongoJobs, TaskBatch
+from tests.kit.jobs import (
+    LONGEST_REFUSAL,
+    MOST_REFUSALS,
+    SUBMITTED,
+    Job,
+    JobState,
+    MongoJobs,
+    TaskBatch,
+)
 from tests.kit.spiders import LinkNeeds, Range, Start
 
 jobs = fixture_over(MongoJobs)
@@ -50,6 +58,58 @@ def test_a_job_is_kept_with_all_that_it_has(jobs: MongoJobs, tenant: str) -> Non
     assert jobs.get(tenant, "docs", "june") == created
     assert list(jobs.get(tenant, "docs", "june").start.values) == ["z", "a", "n"]
     assert jobs.get(tenant, "docs", "july") is None
+
+
+def test_jobs_of_submissions_are_adopted_and_run_again_when_more_comes(
+    jobs: MongoJobs, tenant: str
+) -> None:
+    def of_submissions(name: str) -> Job:
+        return a_job(tenant, name, state=RUNNING, by=SUBMITTED, size=0, submitted_at=NOW)
+
+    started = jobs.create(a_job(tenant, "started"))
+    jobs.adopt([of_submissions("june"), of_submissions("started")], NOW)
+    june = jobs.get(tenant, "docs", "june")
+    assert (june.state, june.by, june.submitted_at) == (RUNNING, SUBMITTED, NOW)
+    assert jobs.get(tenant, "docs", "started") == started
+    assert names(jobs.watched(9, NOW)) == ["june"]
+
+    jobs.adopt([of_submissions("june")], NOW + SECOND)
+    assert jobs.get(tenant, "docs", "june") == replace(june, submitted_at=NOW + SECOND)
+    assert jobs.end(june, DONE, {"done": 1}, NOW) is True
+    jobs.adopt([of_submissions("june")], NOW)
+
+    again = jobs.get(tenant, "docs", "june")
+    assert (again.state, again.counts, again.ended_at) == (RUNNING, {}, None)
+    # Whoever read its ledger before that does not end it now.
+    assert jobs.end(june, DONE, {"done": 1}, NOW) is False
+    assert jobs.count_open(tenant, "docs") == 1
+
+
+def test_the_schedules_of_which_a_job_goes_on_are_known(jobs: MongoJobs, tenant: str) -> None:
+    jobs.create(a_job(tenant, "june"))
+    jobs.create(a_job(tenant, "n1", schedule="nightly"))
+    jobs.create(a_job(tenant, "n2", schedule="nightly"))
+    ended = expanded(jobs, jobs.create(a_job(tenant, "w1", schedule="weekly")), 2_500)
+    jobs.end(ended, DONE, {}, NOW)
+
+    assert jobs.running_schedules(tenant, "docs") == {"nightly"}
+    assert jobs.running_schedules(tenant, "other") == set()
+
+
+def test_links_that_others_made_known_are_counted_in_the_jobs_that_there_are(
+    jobs: MongoJobs, tenant: str
+) -> None:
+    jobs.create(a_job(tenant, segment="day"))
+    jobs.create(a_job(tenant, "july"))
+
+    jobs.note_known(tenant, "docs", {})
+    jobs.note_known(tenant, "docs", {"june": {"2026-W09": 2, "2026-W08": 1}, "gone": {"x": 1}})
+    jobs.note_known(tenant, "docs", {"june": {"2026-W10": 4}})
+
+    june, july = (jobs.get(tenant, "docs", name) for name in ("june", "july"))
+    assert (june.segment, june.known_links, june.known_in) == ("day", 7, "2026-W10")
+    assert (july.segment, july.known_links, july.known_in) == (None, 0, None)
+    assert jobs.get(tenant, "docs", "gone") is None
 
 
 def test_a_job_of_one_name_is_created_once_whoever_comes(jobs: MongoJobs, tenant: str) -> None:

@@ -10,7 +10,7 @@ from tests.contract.raw_site import passing, reply, site
 from tests.fakes.bidding import MemoryProber
 from tests.kit.bidding import PROBE_BYTES, HttpProber, Probe, limits_of
 from tests.kit.config import FetchLimits, ProxyPool
-from tests.kit.fetching import FetchContext
+from tests.kit.fetching import FetchContext, http_proxies
 from tests.kit.kernel import (
     AddressRefusedError,
     ConnectFailedError,
@@ -156,7 +156,7 @@ def test_it_leaves_by_the_bizs_proxies():
             found = await outcome(
                 "http://127.0.0.1:9/there",
                 fetch_context=FetchContext(pool="eu", proxies=pool),
-                read_secret=lambda name: proxy.url(),
+                proxies=http_proxies.Proxies(lambda name: proxy.url()),
             )
             return found, proxy.heads
 
@@ -250,6 +250,15 @@ def test_nobody_there_is_said_so():
 
 def test_a_private_address_is_refused_and_nobody_connects():
     found, stands = probe(reply(), allow_private=False)
+
+    assert (type(found), stands.connections) == (AddressRefusedError, 0)
+
+
+@pytest.mark.parametrize(
+    "options", [{"may_ask": lambda _: False}, {"is_store": lambda address, port: True}]
+)
+def test_a_port_that_may_not_be_asked_and_a_store_are_no_test_links(options):
+    found, stands = probe(reply(), **options)
 
     assert (type(found), stands.connections) == (AddressRefusedError, 0)
 

@@ -148,6 +148,8 @@ def test_a_schedule_of_the_version_before_goes_on_as_it_did(world, tenant, get, 
     nodes.control("schedules").insert_one(old_document(tenant))
     old = get()
     assert (old.version, old.fire_at, old.overlap) == (1, at(13), Overlap.ALLOW)
+    # What was put before there was a choice reads as often as it did.
+    assert old.segment == "biz"
     assert [each.version for each in world.schedules.versions(tenant, "docs", "hourly", 9)] == [1]
     world.now += HOUR
 
@@ -155,7 +157,7 @@ def test_a_schedule_of_the_version_before_goes_on_as_it_did(world, tenant, get, 
 
     assert (get().fire_at, get().next_at, get().last_fired_at) == (at(14), at(14), at(13))
     changed = world.put(tenant=tenant, priority=1)
-    assert changed.version == 2
+    assert (changed.version, get().segment) == (2, None)
     versions = world.schedules.versions(tenant, "docs", "hourly", 9)
     assert [(each.version, each.put_at is None) for each in versions] == [(2, False), (1, True)]
 

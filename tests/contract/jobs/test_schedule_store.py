@@ -173,6 +173,23 @@ def on_from(schedule: Schedule, fire_at: datetime | None, **changes: object) -> 
     return msgspec.structs.replace(schedule, **changes)
 
 
+def test_the_next_one_that_comes_due_is_known_by_its_moment(
+    store: MongoSchedules, tenant: str
+) -> None:
+    for name, minute, enabled in (("a", 2, True), ("b", 1, False), ("c", 3, True)):
+        # Long ago, as those of other tests are not.
+        next_at = NOON - 90 * HOUR + timedelta(minutes=minute)
+        store.put(a_schedule(tenant, name, next_at=next_at, enabled=enabled), None)
+
+    def next_due(after: int, until: int) -> float | None:
+        first, last = (NOON - 90 * HOUR + timedelta(minutes=each) for each in (after, until))
+        found = store.next_due(first, last)
+        return None if found is None else (found - NOON + 90 * HOUR).total_seconds()
+
+    assert [next_due(0, 5), next_due(2, 5), next_due(3, 5)] == [120, 180, None]
+    assert [next_due(0, 2), next_due(0, 1)] == [120, None]
+
+
 def test_a_schedule_advances_once_over_all_schedulers(store: MongoSchedules, tenant: str) -> None:
     schedule = a_schedule(tenant)
     store.put(schedule, None)

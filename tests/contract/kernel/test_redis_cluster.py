@@ -285,7 +285,7 @@ def test_a_cluster_of_which_nothing_is_there_is_unavailable(call):
         b"-CLUSTERDOWN The cluster is down\r\n",
     ],
 )
-@pytest.mark.parametrize("name", ["enqueue", "depths", "phases", "reserve turns"])
+@pytest.mark.parametrize("name", ["enqueue", "depths", "phases", "reserve slots"])
 def test_a_lying_node_is_unavailable(name, answer):
     with (
         answering(answer) as url,

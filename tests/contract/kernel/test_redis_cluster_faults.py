@@ -52,7 +52,7 @@ def cluster() -> Iterator[RedisCluster]:
 
 @pytest.fixture
 def at_once() -> int:
-    """Lanes that are asked about in one round trip."""
+    """Queue keys that are asked about in one round trip."""
     return 200
 
 

@@ -90,7 +90,7 @@ _EMPTY_SHAPES = [b"*0\r\n", b"*-7\r\n"]
 
 
 @pytest.mark.parametrize("answer", _OTHER_SHAPES)
-@pytest.mark.parametrize("name", ["phases", "coverage", "paces", "rates", "gone bizs"])
+@pytest.mark.parametrize("name", ["phases", "coverage", "throughputs", "rates", "gone bizs"])
 def test_what_is_no_list_of_pairs_is_no_mapping(name, answer):
     with (
         answering(answer) as url,
@@ -105,20 +105,9 @@ def test_what_is_no_list_of_pairs_is_no_mapping(name, answer):
     "name",
     [
         *("lease", "finish", "depth", "reserve_wake", "advance", "per_second", "live"),
-        *(
-            "beat",
-            "leave",
-            "retire",
-            "muster",
-            "acquire_lock",
-            "bury",
-            "relist",
-            "epoch",
-            "clear",
-            "fill",
-            "admit",
-        ),
-        *("defer", "lease_deferred", "loads", "reserve turns", "report hosts", "counts"),
+        *("beat", "leave", "retire", "report throughput", "acquire_lock", "reap", "relist"),
+        *("epoch", "clear", "fill", "admit"),
+        *("defer", "lease_deferred", "loads", "reserve slots", "report hosts", "counts"),
     ],
 )
 def test_an_answer_of_another_shape_is_never_taken_for_the_scripts(name, answer):
@@ -163,14 +152,14 @@ def test_no_answer_whatever_raises_anything_else(answer):
             "per_second",
             "lease_number",
             "live",
-            "pulses",
+            "heartbeats",
             "leases",
             "epoch",
             "admit",
             "clear",
             "deferred",
             "lease_deferred",
-            "reserve turns",
+            "reserve slots",
             "states of hosts",
             "load robots",
             "counts",
@@ -203,16 +192,26 @@ def test_with_a_full_redis_requests_wait_for_their_host_and_get_slots(own):
 #: What the monitor and whoever decides on workers ask of Redis: a full one needs both.
 _OF_WATCHING = (
     *("loads", "depth", "depths", "rates", "per_second", "phases", "counts", "waiting hosts"),
-    *("troubled", "states of hosts", "live", "pulses", "silent", "count items", "coverage"),
-    *("standing decision", "decide", "paces", "muster", "works", "glimpse", "reserve_wake"),
-    *("leave", "retire"),
-    *("beat", "beat with a card", "bury", "leases", "load robots", "load cookies", "gone bizs"),
+    *(
+        "read shares",
+        "troubled",
+        "states of hosts",
+        "live",
+        "heartbeats",
+        "silent",
+        "count items",
+        "coverage",
+    ),
+    *("standing decision", "decide", "throughputs", "report throughput", "works", "sample queue"),
+    *("reserve_wake", "leave", "retire"),
+    *("beat", "beat with a status", "reap", "leases", "load robots", "load cookies", "gone bizs"),
 )
 
 
 @pytest.mark.parametrize("name", _OF_WATCHING)
 def test_a_full_redis_still_detects_failures_and_scales(own, name):
-    for filled in ("enqueue", "report hosts", "muster", "beat", "put items", "add coverage"):
+    hosts_and_workers = ("report hosts", "report throughput", "beat")
+    for filled in ("enqueue", *hosts_and_workers, "put items", "add coverage"):
         CALLS[filled](own)
     expected = CALLS[name](own)
     own.client.config_set("maxmemory", 1)

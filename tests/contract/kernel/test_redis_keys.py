@@ -10,8 +10,10 @@ import pytest
 
 from infra.local.redis_server import ENV_URL, RedisServer
 from tests.contract.store_cases import a_biz
-from tests.kit.config import IntakeLimits
-from tests.kit.fetching import RedisSessions
+from tests.fakes.quotas import MemoryQuotaCeilings
+from tests.kit.ceilings import PermitAsk, RedisCeilings
+from tests.kit.config import IntakeLimits, ProxyPool, RedisRevisions
+from tests.kit.fetching import Fault, ProxyExchange, RedisSessions
 from tests.kit.fleet import (
     RedisFailureDetector,
     RedisScalingTargets,
@@ -26,24 +28,38 @@ from tests.kit.ids import RedisWorkerNumbers
 from tests.kit.jobs import RedisCancellations
 from tests.kit.kernel import PRODUCT, QueueKey, to_ms
 from tests.kit.patience import patient
-from tests.kit.politeness import HostReport, RedisHosts, RedisRobotsCache, RobotsCopy
+from tests.kit.politeness import (
+    HostReport,
+    OwnAnswers,
+    RedisHosts,
+    RedisRobotsCache,
+    RobotsCopy,
+)
 from tests.kit.queue import (
+    RedisOpenQueues,
     RedisQueue,
     RedisQueueRebuild,
+    ceiling_keys,
     cookies_key,
     filter_keys,
     fleet_keys,
     host_key,
     host_list,
+    quota_keys,
     redis_keys,
     robots_key,
+    room_keys,
+    strain_keys,
     troubled_key,
 )
 from tests.kit.queue import keys as dictionary
+from tests.kit.quotas import QuotaLedgers, RedisQuotaLedgers
 from tests.kit.records import RedisCoverages, RedisDataQueue
 from tests.kit.redis import RedisConnection
 from tests.kit.requests import Coverage, Entry
+from tests.kit.scrapy import beat
 from tests.kit.submission import RedisIntake
+from tests.kit.worlds.quotas import hold_a_share
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TERM = timedelta(seconds=60)
@@ -54,6 +70,16 @@ SCRIPTS = [
 ]
 
 
+def failing_proxies() -> ProxyExchange:
+    """The report of a worker that has found the only proxy of a pool dead."""
+    exchange = ProxyExchange()
+    exchange.listed("eu", {"k": "http://10.0.0.1:3128"})
+    exchange.choose("eu", ["k"], 0)
+    pool = ProxyPool(secret="s", max_failures=1)
+    exchange.failed("eu", pool, "k", "a.example", exchange.clock(), Fault.UNREACHABLE)
+    return exchange
+
+
 def fill(connection: RedisConnection, queue_key: QueueKey, fleet: str) -> None:
     """Leave something under every key."""
     queue = RedisQueue(connection)
@@ -62,22 +88,36 @@ def fill(connection: RedisConnection, queue_key: QueueKey, fleet: str) -> None:
     leased = queue.lease(queue_key, "a", 4, NOW, NOW + TERM)
     host = f"{queue_key.tenant}.example"
     queue.defer(queue_key, "a", [(host, NOW, leased[3:])])
-    report = HostReport(host=host, tenant=queue_key.tenant, running=1, overloads=1)
+    report = HostReport(
+        host=host,
+        origin=f"https://{host}",
+        tenant=queue_key.tenant,
+        running=1,
+        overloads=1,
+        own=OwnAnswers(overloads=1),
+    )
     RedisHosts(connection).report([report], "a")
-    RedisRobotsCache(connection).save(f"https://{host}", RobotsCopy(status=404), 60)
+    RedisRobotsCache(connection).save(
+        f"https://{host}", RobotsCopy(status=404), 60, queue_key.tenant
+    )
     RedisSessions(connection).save(queue_key, "june", b"cookies")
+    ceilings, ask = RedisCeilings(connection), PermitAsk(held=0, wanted=1, in_flight=4)
+    ceilings.permits(queue_key.tenant, "a", PermitAsk(held=0, wanted=1, per_second=1.0))
+    ceilings.trials(queue_key.tenant, "t", ask)
+    ceilings.rate(queue_key.tenant, 1, 0.1, 1)
     RedisSeedFilter(connection).add(queue_key, a_biz(), FOREVER, [b"k" * 16])
     queue.delay(queue_key, "a", [(leased[0], NOW)])
     queue.finish(queue_key, "a", leased[1:2], 1, NOW)
     queue.add_phases(queue_key, {"fetch": 1.0})
     RedisIntake(connection).admit(queue_key, 1, IntakeLimits(per_second=0.1), 1.0, NOW)
     items = RedisDataQueue(connection)
+    beat(connection, redis_keys(queue_key).item_beats, "journal", 0)
     items.put(queue_key, [b"{}", b"{}"])
     items.lease(queue_key, "a", 1, NOW, NOW + TERM)
     RedisCoverages(connection).add(queue_key, "detail", "v1", Coverage(pages=1))
     workers = RedisWorkers(connection, fleet=fleet)
     for _ in range(2):
-        workers.beat("a", NOW)
+        workers.beat("a", NOW, proxies=failing_proxies())
     workers.reserve_wake(NOW, 2)
     workers.beat("b", NOW)
     workers.reserve_wake(NOW, 3)
@@ -95,22 +135,45 @@ def fill(connection: RedisConnection, queue_key: QueueKey, fleet: str) -> None:
     )
     RedisFailureDetector(connection, fleet=fleet).acquire_lock("bury", "a", TERM, TERM)
     RedisWorkerNumbers(connection, fleet=fleet).lease("a", 1, 1)
+    RedisOpenQueues(connection, fleet=fleet).announce([queue_key])
+    RedisOpenQueues(connection, of="open_items", fleet=fleet).announce([queue_key])
+    RedisRevisions(connection, fleet=fleet).look("20260301T120000.000Z-ab")
+    quotas = QuotaLedgers(RedisQuotaLedgers(connection), MemoryQuotaCeilings())
+    hold_a_share(quotas, queue_key, NOW, most=1, wanted=1, spent=1)
 
 
 def every_key(queue_key: QueueKey, fleet: str) -> dict[str, str]:
     """The keys that :func:`fill` leaves something under, as the dictionary names them."""
     host = f"{queue_key.tenant}.example"
     seeds, bits = filter_keys(queue_key, FOREVER.name, 1)
+    shares, share_ends, ledgers, used_up = quota_keys(queue_key.tenant, "biz:docs:requests:all")
     return {
         **redis_keys(queue_key)._asdict(),
         **fleet_keys(fleet)._asdict(),
         "at_host": host_list(queue_key, host),
         "host": host_key(host),
+        "strain": strain_keys(host, queue_key.tenant)[0],
+        "own_strain": strain_keys(host, queue_key.tenant)[1],
         "troubled": troubled_key(queue_key.tenant),
         "robots": robots_key(f"https://{host}"),
         "cookies": cookies_key(queue_key, "june"),
+        **dict(
+            zip(("robots_put", "robots_sizes"), room_keys(queue_key.tenant, "robots"), strict=True)
+        ),
+        **dict(
+            zip(
+                ("cookies_put", "cookies_sizes"),
+                room_keys(queue_key.tenant, "cookies"),
+                strict=True,
+            )
+        ),
+        **ceiling_keys(queue_key.tenant)._asdict(),
         "seeds": seeds,
         "bits": bits,
+        "shares": shares,
+        "share_ends": share_ends,
+        "ledgers": ledgers,
+        "used_up": used_up,
     }
 
 
@@ -123,7 +186,8 @@ def test_every_key_is_in_the_dictionary_and_under_its_hash_tag(redis_connection,
     assert found == set(every_key(queue_key, fleet).values())
     tags = {re.fullmatch(r"cf:(\{.*?\}):.*", key)[1] for key in found}
     host = f"{queue_key.tenant}.example"
-    shared = {f"{{host:{host}}}", f"{{https://{host}}}", f"{{hosts:{queue_key.tenant}}}"}
+    shared = {f"{{host:{host}}}", f"{{https://{host}}}"}
+    shared |= {f"{{{of}:{queue_key.tenant}}}" for of in ("hosts", "room", "ceilings", "quota")}
     assert tags == {f"{{{queue_key.tenant}:docs}}", f"{{{fleet}}}"} | shared
 
 
@@ -194,7 +258,9 @@ def test_a_script_opens_with_the_dictionary_of_its_keys_and_arguments(script: Pa
         for key in used
         if key.startswith("KEYS")
     )
-    assert not re.search(r"redis\.call\('\w+', *['\"]", text), "a key that is not in KEYS"
+    assert not re.search(r"redis\.call\('(?!MEMORY')\w+', *['\"]", text), (
+        "a key that is not in KEYS"
+    )
     assert "cjson" not in text
 
 

@@ -31,7 +31,7 @@ def server() -> Iterator[RedisServer]:
 
 @pytest.fixture
 def operator(server: RedisServer) -> Iterator[redis.Redis]:
-    """Whoever sets passwords; its own connection outlives their change."""
+    """The user that sets passwords; its own connection outlives their change."""
     with redis.Redis.from_url(server.url, single_connection_client=True) as client:
         client.config_set("requirepass", FIRST)
         yield client

@@ -7,7 +7,7 @@ import pytest
 
 from infra.local.aws_server import REGION
 from tests.kit.aws import client
-from tests.kit.broken_servers import broken_server, closed_port
+from tests.kit.broken_servers import BROKEN_SERVERS
 from tests.kit.incidents import Bulletin, Notification, Severity, SnsNotifier, Word
 from tests.kit.kernel import MessageRefusedError, StoreUnavailableError
 from tests.kit.topics import Refusing, Topic
@@ -156,16 +156,7 @@ def test_a_message_that_is_too_long_or_has_no_form_is_refused(aws: None):
         SnsNotifier(5, None).notify_people(NOTIFICATION)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    "server",
-    [
-        closed_port,
-        lambda: broken_server(None),
-        lambda: broken_server(b"HTTP/1.1 500 Broken\r\nContent-Length: 0\r\n\r\n"),
-        lambda: broken_server(b"what?\r\n\r\n"),
-    ],
-    ids=["dead", "mute", "failing", "lying"],
-)
+@pytest.mark.parametrize("server", BROKEN_SERVERS.values(), ids=BROKEN_SERVERS)
 def test_sns_that_does_not_do_what_it_should_is_reported_within_seconds(aws: None, server):
     with server() as address:
         slow = client(

@@ -23,7 +23,7 @@ from tests.kit.redis import ANSWER_SECONDS, RedisConnection
 from tests.waiting import eventually, in_time
 
 ALL_OF_REDIS = set(names.REDIS) - {names.NODE_UP, names.NODE_HEALTHY}
-ALL_OF_A_NODE = set(names.NODE) - {names.NODE_UP, names.NODE_HEALTHY}
+ALL_OF_A_NODE = {*names.NODE, *names.UNEMITTED} - {names.NODE_UP, names.NODE_HEALTHY}
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
@@ -74,7 +74,9 @@ def test_a_user_with_few_rights_gets_the_other_figures_and_is_reported_which_are
 
     assert (seen.up, seen.error) == (True, None)
     assert names.LATENCY in seen.figures
-    assert set(seen.figures) | set(seen.missing) == ALL_OF_A_NODE
+    # What slow operations are counted from is nothing that anybody misses.
+    assert {*seen.figures, *seen.missing, names.SLOW_EVER} == ALL_OF_A_NODE
+    assert names.STORAGE_RATIO in seen.figures
     for name in (names.MEMBERS, names.LAG_SECONDS, names.MEMORY_BYTES):
         reported = "mongodb: our user has not the right to ask: the role clusterMonitor has it"
         assert seen.missing[name] == reported
@@ -91,7 +93,23 @@ def test_a_user_whom_the_node_does_not_know_finds_it_down(asking):
     assert "wrong" not in (seen.error or "")
 
 
-def test_what_a_profiler_has_seen_lately_counts_as_slow(asking):
+def test_operations_that_were_slow_are_counted_since_the_server_has_started(asking):
+    with pymongo.MongoClient(asking.format(user=ADMIN)) as client:
+        things = client["cf_acme_db"]["things"]
+        before = look_at(asking.format(user="watcher:secret@")).figures[names.SLOW_EVER]
+        list(things.find({"n": 1, "$where": "sleep(150); return false"}))
+        list(things.find({"$where": "sleep(200); return false"}))
+
+        seen = look_at(asking.format(user="watcher:secret@"))
+
+    assert seen.figures[names.SLOW_EVER] == before + 1
+    assert seen.figures[names.SLOW_OPERATIONS] == 0
+
+
+def test_what_a_profiler_has_seen_lately_counts_as_slow_where_no_latencies_are_counted(
+    asking, monkeypatch
+):
+    monkeypatch.setattr(mongo_figures, "_LATENCIES", ("none of these",))
     with pymongo.MongoClient(asking.format(user=ADMIN)) as client:
         database = client["cf_acme_db"]
         database.command("profile", 1, slowms=100)

@@ -60,6 +60,7 @@ def test_parts_that_are_well_say_so_with_their_figures(well):
     assert 0 < redis["ConnectionsRatio"] < 1
     node = looks["mongodb:main"].figures
     assert node["StorageBytes"] > 0
+    assert 0 < node["StorageRatio"] < 1
     assert node["MemoryBytes"] > 1_000_000
     assert 0 <= node["CacheRatio"] <= 1
     assert (node["Members"], node["MembersUnwell"]) == (1, 0)
@@ -72,7 +73,7 @@ def test_parts_that_are_well_say_so_with_their_figures(well):
 def test_every_figure_is_a_number(well):
     figures = [value for look in well.read() for value in look.figures.values()]
 
-    assert len(figures) == 10 + 2 * 10
+    assert len(figures) == 10 + 2 * 12
     assert all(type(value) is float for value in figures)
 
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
-from typing import ClassVar
+from typing import Any, ClassVar
 from uuid import uuid4
 
 import pytest
@@ -32,12 +32,34 @@ from tests.kit.examples import examples
 from tests.kit.implementations import fixture_over
 from tests.kit.kernel import RequestId, to_ms
 from tests.kit.mongo import MongoRequestStore
-from tests.kit.requests import Claim, Dead, Entry, Ledger, Request, Retry, State
+from tests.kit.requests import (
+    Claim,
+    Dead,
+    Entry,
+    Ledger,
+    Request,
+    Retry,
+    State,
+    Transition,
+    is_final,
+)
 
 TTL = 600
 GRACE = 120
 JOBS = (None, None, "red", "blue")
-_OPEN = {State.PENDING, State.LEASED, State.WAITING}
+#: Two open states of the biz's own, and two final ones.
+OWN = {"held": 100, "parked": 101, "reviewed": 1_000, "closed": 1_001}
+_LEFT = (State.PENDING, State.WAITING, State.DONE, State.DEAD, State.CANCELLED, *OWN.values())
+_ENTERED = (State.PENDING, State.DONE, State.CANCELLED, *OWN.values())
+#: Every transition that a biz may configure.
+TRANSITIONS = [
+    (before, after)
+    for before in _LEFT
+    for after in _ENTERED
+    if before != after
+    and {before, after} & {*OWN.values()}
+    and not (is_final(before) and not is_final(after))
+]
 _some = st.integers(0, 2**16)
 _how = st.sampled_from(["done", "dead", "retry", "all"])
 
@@ -53,7 +75,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         one = a_generation(nodes=("east",), databases=("one",), shards=2)
-        biz = a_biz(generations=(one,), ttl_seconds=TTL, expiry_grace_seconds=GRACE)
+        biz = a_biz(generations=(one,), ttl_seconds=TTL, expiry_grace_seconds=GRACE, states=OWN)
         self.fleet = Fleet(self.store, f"t{uuid4().hex[:12]}", biz)
         # Not the cases' NOW: a long run comes here when that is past the biz's ten minutes.
         self.now = datetime.now(UTC).replace(microsecond=0)
@@ -62,14 +84,16 @@ class LedgerMachine(RuleBasedStateMachine):
         self.requests: list[Request] = []
         self.claims: list[Claim] = []
         self.submitted = dict.fromkeys(JOBS, 0)
+        #: What is in final states of the biz's own, and what was in them and is removed since.
+        self.own_ended: Counter[int] = Counter()
         self.lost = 0
         self.outages = 0
         self.fleet.reconcile(self.now)
         # What chance might pass by in a few runs: something that waits for its next attempt,
         # something that is held, and something that has ended in each way but with time.
-        ids = snowflakes(5, self.now, worker=self.number)
+        ids = snowflakes(9, self.now, worker=self.number)
         first = [a_request(self.fleet.queue_key, an_id, self.now) for an_id in ids]
-        waits, dies, ends, held, unwanted = first
+        waits, dies, ends, held, unwanted, *own = first
         self.fleet.insert(first)
         self.requests += first
         self.submitted[None] += len(first)
@@ -77,6 +101,8 @@ class LedgerMachine(RuleBasedStateMachine):
             self._settle(self.fleet.claim([request], "token0", now=self.now), how)
         self.claims += self.fleet.claim([held], "token0", now=self.now)
         self.fleet.cancel(unwanted)
+        for request, after in zip(own, OWN.values(), strict=True):
+            self._change([request], State.PENDING, after)
 
     def _chosen(self, among: list, number: int, seed: int) -> list:
         """Choose among the newest requests, since most of the older ones have ended."""
@@ -138,6 +164,27 @@ class LedgerMachine(RuleBasedStateMachine):
     def cancel(self, seed: int) -> None:
         self.fleet.cancel(self.requests[seed % len(self.requests)])
 
+    @precondition(lambda self: self.requests)
+    @rule(among=st.sampled_from(TRANSITIONS), number=st.integers(1, 30), seed=_some)
+    def transition(self, among: tuple[int, int], number: int, seed: int) -> None:
+        self._change(self._chosen(self.requests, number, seed), *among)
+
+    def _change(self, requests: list[Request], before: int, after: int) -> None:
+        fleet, asked = self.fleet, Transition(before=before, after=after, by="api", why="")
+        stood = _kept(self.store, fleet, counted=False)
+
+        found = fleet.store.transition(
+            fleet.queue_key, fleet.biz, [one.id for one in requests], asked, self.now
+        )
+
+        changed = [one for one in found.values() if one.changed]
+        assert {one.entry.id: one.state for one in found.values()} == {
+            one.id: stood[one.id] for one in requests if one.id in stood
+        }
+        assert len(changed) == sum(one.state == before and not one.late for one in found.values())
+        self.own_ended[before] -= len(changed)
+        self.own_ended[after] += len(changed)
+
     @rule(seconds=st.integers(1, 90))
     def a_while_passes(self, seconds: int) -> None:
         self.now += timedelta(seconds=seconds)
@@ -147,7 +194,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.fleet.expire(self.now)
         corrections = self.fleet.reconcile(self.now)
         assert corrections == []
-        ended = set(State) - {State.LEASED}
+        ended = {*State, *OWN.values()} - {State.LEASED}
         assert self._remove(self.now - timedelta(seconds=TTL + GRACE), ended) == 0
 
     @precondition(lambda self: self.requests and self.outages < 2)
@@ -171,7 +218,8 @@ class LedgerMachine(RuleBasedStateMachine):
             )
             == []
         )
-        unprocessed = self._remove(self.now - timedelta(seconds=TTL + GRACE), list(State))
+        every = {*State, *OWN.values()}
+        unprocessed = self._remove(self.now - timedelta(seconds=TTL + GRACE), every)
 
         self.fleet.expire(self.now)
         corrections = self.fleet.reconcile(self.now)
@@ -179,7 +227,7 @@ class LedgerMachine(RuleBasedStateMachine):
         assert sum(one.count for one in corrections) == unprocessed
         self.lost += unprocessed
 
-    def _remove(self, until: datetime, states: Collection[State]) -> int:
+    def _remove(self, until: datetime, states: Collection[int]) -> int:
         """Remove requests as the TTL monitor does; return how many of them were unprocessed."""
         kept = _kept(self.store, self.fleet)
         gone = {
@@ -193,7 +241,7 @@ class LedgerMachine(RuleBasedStateMachine):
         else:
             for shard in _collections(self.store, self.fleet):
                 shard.delete_many({"_id": {"$in": list(gone)}})
-        return sum(state in _OPEN for state in gone.values())
+        return sum(not is_final(state) for state in gone.values())
 
     @invariant()
     def everything_is_somewhere(self) -> None:
@@ -213,15 +261,23 @@ class LedgerMachine(RuleBasedStateMachine):
             there.leased,
             there.waiting,
         )
+        assert {flag: whole.own[flag] for flag in OWN.values()} == {
+            flag: self.own_ended[flag] if is_final(flag) else there.own[flag]
+            for flag in OWN.values()
+        }
         assert whole.expired >= self.lost
         counted = {name: getattr(whole, name) for name in whole.__struct_fields__[:-1]}
-        self.reached.update({**counted, "lost": self.lost})
+        own = {name: whole.own[flag] for name, flag in OWN.items()}
+        self.reached.update({**counted, **own, "lost": self.lost})
 
 
-def _there(fleet: Fleet, now) -> dict[str, int]:
+def _there(fleet: Fleet, now) -> dict[str, Any]:
     found = fleet.find(now=now, limit=100_000)
     names = {State.PENDING: "pending", State.LEASED: "leased", State.WAITING: "waiting"}
-    return {name: sum(t.state == state for t in found) for state, name in names.items()}
+    own = {flag: sum(t.state == flag for t in found) for flag in OWN.values()}
+    return {name: sum(t.state == state for t in found) for state, name in names.items()} | {
+        "own": own
+    }
 
 
 def _collections(store, fleet: Fleet) -> list:
@@ -229,14 +285,16 @@ def _collections(store, fleet: Fleet) -> list:
     return [database[f"shop.requests_{number:03d}"] for number in range(2)]
 
 
-def _kept(store, fleet: Fleet) -> dict[RequestId, State]:
+def _kept(store, fleet: Fleet, *, counted: bool = True) -> dict[RequestId, int]:
     """Requests that MongoDB keeps: it leaves alone what the ledger has not counted yet."""
     if isinstance(store, MemoryRequestStore):
         kept = store.state.of(fleet.queue_key).requests
-        return {request_id: State(one.state) for request_id, one in kept.items()}
-    shards = _collections(store, fleet)
-    found = (one for shard in shards for one in shard.find({"call": {"$gte": 0}}, {"flag": True}))
-    return {one["_id"]: State(one["flag"]) for one in found}
+        return {request_id: one.state for request_id, one in kept.items()}
+    match = {"call": {"$gte": 0}} if counted else {}
+    found = (
+        one for shard in _collections(store, fleet) for one in shard.find(match, {"flag": True})
+    )
+    return {one["_id"]: one["flag"] for one in found}
 
 
 kind_of_store = fixture_over(MongoRequestStore)
@@ -265,4 +323,8 @@ def test_the_ledger_balances_after_every_step(kind_of_store: MongoRequestStore) 
     )
 
     wanted = {"submitted", "pending", "leased", "waiting", "done", "dead", "cancelled", "expired"}
-    assert {name for name, number in Machine.reached.items() if number} == {*wanted, "lost"}
+    assert {name for name, number in Machine.reached.items() if number} == {
+        *wanted,
+        *OWN,
+        "lost",
+    }

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from tests.contract.store_cases import (
     LONG_AGO,
@@ -16,7 +17,7 @@ from tests.contract.store_cases import (
 )
 from tests.kit.implementations import fixture_over
 from tests.kit.mongo import MongoRequestStore
-from tests.kit.requests import Claim, Dead, Ledger, Request, Retry
+from tests.kit.requests import Claim, Coverage, Dead, Ledger, Request, Retry
 
 WEEK = timedelta(days=7)
 
@@ -287,3 +288,29 @@ def test_what_is_worked_on_past_its_time_is_expired_before_mongodb_removes_it(fl
 
     assert fleet.settle([done_with(claim, {"a": 1})]) == {request.id}
     assert fleet.audit() == Ledger(submitted=1, expired=1)
+
+
+def test_a_job_counts_what_its_pages_were_read_to_once_by_rule(fleet: Fleet) -> None:
+    june, july = submit_job(fleet, "june", 3), submit_job(fleet, "july", 1, worker=8)
+    coverage = Coverage(pages=1, records=2, rejected=1, fields={"title": 2, "price.$": 0, "": 1})
+    claims = {claim.request.id: claim for claim in fleet.claim([*june, *july])}
+
+    def settle(*requests: Request, read: Coverage | None = coverage) -> set:
+        done = [done_with(claims[request.id]) for request in requests]
+        return fleet.settle([(claim, replace(end, coverage=read)) for claim, end in done])
+
+    assert settle(*june[:2]) == set()
+    assert settle(june[0]) == {june[0].id}  # its lease is over: nothing is counted again
+    settle(june[2], read=None)
+    settle(*july)
+
+    def read(job: str) -> dict[str, Coverage]:
+        return fleet.ledgers.coverage(fleet.queue_key, fleet.biz, job)
+
+    whole = {"title": 4, "price.$": 0, "": 2}
+    rule = june[0].body.rule
+    assert read("june") == {rule: Coverage(pages=2, records=4, rejected=2, fields=whole)}
+    assert read("july") == {rule: coverage}
+    assert read("may") == {}
+    assert fleet.audit(job="june") == Ledger(submitted=3, done=3)
+    assert fleet.audit() == Ledger(submitted=4, done=4)

@@ -5,7 +5,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.contract.store_cases import Fleet, a_biz, a_generation, a_request, done_with, snowflakes
+from tests.contract.store_cases import (
+    Fleet,
+    a_biz,
+    a_generation,
+    a_request,
+    done_with,
+    revocation_of,
+    snowflakes,
+)
 from tests.kit.config import Biz
 from tests.kit.mongo import MongoNodes, MongoRequestStore
 from tests.kit.mongo_nodes import nodes_at
@@ -52,10 +60,31 @@ def test_mongodb_removes_what_is_past_its_time_and_the_count_stays(
     assert fleet.claim(requests, now=now) == []
 
 
+def test_recovery_makes_nothing_for_a_biz_that_nobody_uses(nodes: MongoNodes, tenant: str) -> None:
+    fleet = Fleet(MongoRequestStore(nodes), tenant, small_biz())
+    revocation, now = revocation_of(fleet.store), datetime.now(UTC)
+    place = fleet.queue_key, fleet.biz
+
+    assert fleet.expire(now) == 0
+    assert fleet.reconcile(now) == fleet.unqueued(now=now) == fleet.index(now) == []
+    assert fleet.totals(now) == ({}, 0)
+    assert fleet.audit(now).difference == 0
+    assert revocation.pools(*place, {"large"}, now) == set()
+    assert revocation.pending(*place, since=0, before=now, now=now, limit=9) == []
+    assert revocation.waiting(*place, now=now, limit=9) == []
+    assert revocation.held(*place, now=now, limit=9) == []
+    assert nodes.database("east", tenant, "one").list_collection_names() == []
+
+    fleet.submit(3)
+    assert fleet.expire(now + timedelta(days=30)) == 3
+    assert fleet.totals(now) == ({State.EXPIRED: 3}, 0)
+
+
 def test_a_changed_time_to_live_reaches_the_indexes_and_back(
     nodes: MongoNodes, tenant: str
 ) -> None:
     fleet = Fleet(MongoRequestStore(nodes), tenant, small_biz(ttl_seconds=100))
+    fleet.submit(1, datetime.now(UTC))
 
     def in_force(**changes: object) -> tuple[int | None, int | None]:
         fleet.biz = small_biz(**changes)

@@ -46,7 +46,7 @@ def test_a_request_whose_body_cannot_be_read_is_listed_with_its_reason(fleet, sp
 
     assert dead == fleet.get(spoilt[1])
     assert dead.error == "the stored body cannot be read"
-    assert [event.state for event in dead.timeline][-1] is State.DEAD
+    assert [event.state for event in dead.timeline][-1] == State.DEAD
     assert len(fleet.find()) == 3
 
 

@@ -159,7 +159,7 @@ def on_redis(connection: RedisConnection, queue_key, clock):
 
 
 class QueueMachine(RuleBasedStateMachine):
-    """``owed`` is the truth, as the store has it: what is to be done, and from when on."""
+    """``owed`` is what the store has: what is to be done, and from when on."""
 
     def __init__(self, connection: RedisConnection, queue_key: QueueKey) -> None:
         super().__init__()

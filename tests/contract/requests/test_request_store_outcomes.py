@@ -49,6 +49,26 @@ def test_each_kind_of_outcome_is_kept_with_its_reason(fleet: Fleet) -> None:
     )
 
 
+def test_the_addresses_that_an_attempt_asked_stand_in_the_timeline(fleet: Fleet) -> None:
+    # Of so many, some share a shard, where what is done alike is one update.
+    requests = fleet.submit(12)
+    retry, dead, *done = fleet.claim(requests, worker="w")
+    asked = {each.request.id: (f"192.0.2.{n}", "192.0.2.99") for n, each in enumerate(done)}
+
+    fleet.settle(
+        [
+            (retry, Retry(NOW + SECOND, "503 from the site", peers=("192.0.2.44",))),
+            (dead, Dead("cannot be connected to", "ConnectFailed")),
+            *((each, Done((), peers=asked[each.request.id])) for each in done),
+        ],
+        NOW + SECOND,
+        "w",
+    )
+
+    asked |= {retry.request.id: ("192.0.2.44",), dead.request.id: ()}
+    assert {one.id: fleet.get(one).timeline[-1].peers for one in requests} == asked
+
+
 def test_a_waiting_request_is_claimed_again_and_then_done(fleet: Fleet) -> None:
     requests = fleet.submit(1)
     (claim,) = fleet.claim(requests, "t1")

@@ -1,4 +1,4 @@
-"""Priorities in the truth: they come back as they were stored, and recovery goes by each."""
+"""Priorities in MongoDB: they come back as they were stored, and recovery goes by each."""
 
 from datetime import datetime, timedelta
 
@@ -10,6 +10,7 @@ from tests.contract.store_cases import (
     Fleet,
     a_request,
     a_store,
+    done_with,
     entries_of,
     revocation_of,
     snowflakes,
@@ -96,10 +97,14 @@ def test_where_many_of_others_wait_the_latest_are_found_and_the_oldest(
     assert set(latest + oldest) <= set(found) <= set(entries_of([requests[n] for n in (0, 2, 5)]))
 
 
+#: So many that each shard has some: what nobody has written to has no indexes.
+EVERYWHERE = 200
+
+
 def test_only_what_has_another_priority_than_the_usual_one_is_in_the_index(mongo_uri, tenant):
     with a_store("mongo", mongo_uri) as store:
         fleet = Fleet(store, tenant)
-        fleet.submit(30)
+        fleet.submit(EVERYWHERE)
         shards = Shards(store.nodes)
         each = [
             shards.requests(fleet.queue_key, fleet.biz, one) for one in live_shards(fleet.biz, NOW)
@@ -117,7 +122,10 @@ def test_only_what_has_another_priority_than_the_usual_one_is_in_the_index(mongo
         keys = [one.find({}, hint=BY_PRIORITY).explain()["executionStats"] for one in each]
         assert sum(stats["totalKeysExamined"] for stats in keys) <= 2
         assert sum(one.count_documents({"priority": 0}, hint=BY_PRIORITY) for one in each) == 1
-        assert sum(one.count_documents({"priority": None}, hint=BY_STATE) for one in each) == 30
+        assert (
+            sum(one.count_documents({"priority": None}, hint=BY_STATE) for one in each)
+            == EVERYWHERE
+        )
 
 
 def indexed(fleet: Fleet) -> list[bool]:
@@ -129,17 +137,23 @@ def indexed(fleet: Fleet) -> list[bool]:
 def test_the_index_of_a_large_collection_is_left_to_people_who_are_notified_once_an_hour(
     mongo_connection, tenant
 ):
-    # Large is whatever there is, the collection in which no request happens to be as well.
+    # Large is whatever there is.
     fleet, other, later = (
         Fleet(MongoRequestStore(mongo_connection, **options), tenant)
         for options in ({"small": -1}, {"small": -1}, {})
     )
-    fleet.submit(30)
+    claims = fleet.claim(fleet.submit(EVERYWHERE)[:1])
+    assert not fleet.settle([done_with(claim, {"n": 1}) for claim in claims])
 
     reported = fleet.index()
 
-    assert len(reported) == len(indexed(fleet))
-    assert all('"by_priority"' in one and "partialFilterExpression" in one for one in reported)
+    of_requests = [one for one in reported if '"by_priority"' in one]
+    of_records = [one for one in reported if "_records" in one or "_keyed" in one]
+    # Records are in one place, where nothing was written there is nothing to build.
+    assert (len(of_requests), len(of_records)) == (len(indexed(fleet)), 1)
+    assert len(of_requests + of_records) == len(reported)
+    assert all('"by_job"' in one for one in of_records)
+    assert all("partialFilterExpression" in one for one in reported)
     # Whichever process asks: the attempt stands beside the collection.
     assert other.index() == fleet.index() == []
     assert other.index(NOW + 61 * MINUTE) == reported
@@ -156,7 +170,7 @@ def test_building_that_takes_too_long_is_given_up_reported_and_nobodys_trouble(
     hasty = MongoRequestStore(mongo_connection, build_seconds=1e-6)
     fleet = Fleet(hasty, tenant)
     other = Fleet(MongoRequestStore(mongo_connection), tenant)
-    fleet.submit(30)
+    fleet.submit(EVERYWHERE)
 
     (reported,) = fleet.index()
 
@@ -164,7 +178,7 @@ def test_building_that_takes_too_long_is_given_up_reported_and_nobodys_trouble(
     assert not any(indexed(fleet))
     # The node is as well as before, for whoever asks.
     assert fleet.expire(NOW) == 0
-    assert len(fleet.unqueued(before=NOW + MINUTE)) == 30
+    assert len(fleet.unqueued(before=NOW + MINUTE)) == EVERYWHERE
     # Of the same collection nobody tries again, and an hour later somebody does.
     other.index()
     assert indexed(fleet).count(False) == 1

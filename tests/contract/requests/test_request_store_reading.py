@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from threading import Barrier
 
 import pytest
@@ -22,8 +23,15 @@ from tests.contract.store_cases import (
 )
 from tests.kit.config import Spread
 from tests.kit.kernel import QueueKey, from_ms, to_ms
-from tests.kit.mongo import MongoRequestStore
-from tests.kit.requests import Dead, Retry, State
+from tests.kit.mongo import MongoRequestStore, MongoTracking
+from tests.kit.requests import (
+    NEWEST_REQUESTS,
+    Dead,
+    RequestFilter,
+    Retry,
+    State,
+    live_shards,
+)
 
 SECOND = timedelta(seconds=1)
 
@@ -63,13 +71,38 @@ def test_pages_give_every_request_exactly_once_in_order(fleet: Fleet, size: int)
     requests = mixed_requests(fleet)
 
     found = pages(fleet.find, request_place, size)
+    newest = pages(partial(fleet.find, newest=True), request_place, size)
 
+    assert newest == found[::-1]
     assert sorted(str(t.request.id) for t in found) == sorted(str(r.id) for r in requests)
     times = [t.request.queued_at for t in found]
     assert times == sorted(times)
     numbers = [t.request.id for t in found if isinstance(t.request.id, int)]
     at = {r.id: r.queued_at for r in requests}
     assert numbers == sorted(numbers, key=lambda i: (at[i], i))
+
+
+def test_the_newest_requests_come_first_whatever_their_state(fleet: Fleet) -> None:
+    requests = mixed_requests(fleet)
+    old = [r for r in requests if r.queued_at < NOW - MINUTE + 2 * SECOND]
+    new = [r for r in requests if r.queued_at >= NOW - MINUTE + 2 * SECOND]
+    leased = {r.id for r in new[::2]}
+    fleet.claim(new[::2])
+
+    def newest(limit: int) -> list:
+        of = (fleet.queue_key, fleet.biz, NEWEST_REQUESTS)
+        return fleet.store.find(*of, limit=limit, now=NOW, brief=True)
+
+    found = newest(len(new))
+    assert {one.request.id for one in found} == {r.id for r in new}
+    begun = [one for one in found if one.state == State.LEASED]
+    assert {one.request.id for one in begun} == leased
+    assert {one.attempts for one in begun} == {1}
+    assert {one.request.body.url for one in found} == {r.body.url for r in new}
+    every = [one.request for one in newest(10_000)]
+    assert len(every) == len(old) + len(new)
+    times = [request.queued_at for request in every]
+    assert times == sorted(times, reverse=True)
 
 
 def test_lists_are_narrowed_by_state_and_time(fleet: Fleet) -> None:
@@ -84,6 +117,9 @@ def test_lists_are_narrowed_by_state_and_time(fleet: Fleet) -> None:
     )
     both = fleet.find(state=State.PENDING, since=late[0].queued_at)
     from_before = fleet.find(since=late[0].queued_at, after=(to_ms(LONG_AGO), "1"))
+    late_back = pages(
+        lambda **page: fleet.find(since=late[0].queued_at, newest=True, **page), request_place, 9
+    )
 
     assert len(claims) == len(leased)
     assert {t.request.id for t in by_state} == leased
@@ -91,7 +127,55 @@ def test_lists_are_narrowed_by_state_and_time(fleet: Fleet) -> None:
     assert {t.request.id for t in by_time} == {r.id for r in late}
     assert {t.request.id for t in both} == {r.id for r in late} - leased
     assert from_before == fleet.find(since=late[0].queued_at)
+    assert late_back == from_before[::-1]
+    assert fleet.find(since=late[0].queued_at, newest=True, after=(to_ms(LONG_AGO), "1")) == []
     assert fleet.find(state=State.DEAD) == []
+
+
+@pytest.mark.parametrize("newest", [False, True])
+@pytest.mark.parametrize(("size", "scan"), [(1, 1_000), (3, 8), (1_000, 100_000)])
+def test_a_search_finds_each_wanted_request_once_in_order_reading_so_many_at_once(
+    mongo_connection, tenant: str, size: int, scan: int, newest: bool
+) -> None:
+    fleet = Fleet(MongoRequestStore(mongo_connection), tenant)
+    requests = mixed_requests(fleet)
+    job = [a_request(fleet.queue_key, i, job="june") for i in snowflakes(9, NOW)]
+    fleet.insert(job)
+    fleet.claim(requests[::7])
+    meant = {r.id for r in [*requests, *job] if str(r.id)[-1] in "48c"}
+    urls = {r.body.url for r in [*requests, *job] if r.id in meant}
+    search = MongoTracking(fleet.store.shards, scan, least_scan=2).search
+
+    def found(**wanted) -> list:
+        seen, after, calls = [], None, 0
+        while calls < 1_000:
+            looked = 0
+
+            def is_wanted(body) -> bool:
+                nonlocal looked
+                looked += 1
+                return body.url in urls
+
+            of = RequestFilter(newest=newest, **wanted)
+            page, after = search(
+                *(fleet.queue_key, fleet.biz, of, is_wanted), after=after, limit=size, now=NOW
+            )
+            assert len(page) <= size
+            assert looked <= max(scan, 2 * len(live_shards(fleet.biz, NOW)))
+            seen += page
+            calls += 1
+            if after is None:
+                return seen
+        raise AssertionError("a search never came to its end")
+
+    def listed(**wanted) -> list:
+        return [one for one in fleet.find(newest=newest, **wanted) if one.request.body.url in urls]
+
+    assert found() == listed()
+    assert found(job="june") == listed(job="june")
+    assert found(state=State.LEASED) == listed(state=State.LEASED) != []
+    late = NOW - MINUTE + 2 * SECOND
+    assert found(since=late) == listed(since=late)
 
 
 @pytest.mark.parametrize("size", [1, 4, 1000])

@@ -44,6 +44,17 @@ def test_a_rule_version_is_read_back_unchanged(
     assert another_process().get_version(queue_key, "detail", RULE.version) == RULE
 
 
+def test_the_fields_of_a_rule_stay_in_their_order_as_records_have_them_in_it(
+    another_process: Callable[[], MongoRules], queue_key: QueueKey
+) -> None:
+    another_process().keep_version(queue_key, "detail", RULE)
+
+    kept = another_process().get_version(queue_key, "detail", RULE.version)
+
+    assert isinstance(kept, Rule)
+    assert list(kept.fields) == ["title", "price", "seller"]
+
+
 def test_freezing_again_keeps_the_first(
     another_process: Callable[[], MongoRules], queue_key: QueueKey
 ) -> None:

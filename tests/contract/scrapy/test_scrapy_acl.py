@@ -91,7 +91,7 @@ def test_a_user_of_these_rights_queues_start_urls_whatever_holds_them(server, ev
 
     with RedisConnection(address, password="secret") as connection:
         crawl = RedisCrawl(connection, TENANT, "fed", "a")
-        assert crawl.absorb(STARTS, 9) == 5
+        assert len(crawl.absorb(STARTS, 9)) == 5
         taken, _ = crawl.lease(9)
 
     assert sorted(each.content.decode() for each in taken) == urls

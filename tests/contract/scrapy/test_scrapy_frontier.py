@@ -61,13 +61,15 @@ def test_what_is_leased_is_nobody_elses_until_the_lease_ends(part):
     one.push(pushed("x", "y"))
     [held] = one.lease(1)[0]
     assert held.content == b"x"
-    assert names(two.lease(10)) == ["y"]
+    taken, _ = two.lease(10)
+    [other] = taken
+    assert other.content == b"y"
 
     part("a", lease_ms=1).renew([held.id])
     found = []
     eventually(lambda: found or found.append(two.lease(10)) or found.pop()[1], what="it ends")
-    assert one.finish(["000000000000001"]) == 0
-    assert two.finish(["000000000000001", "000000000000002"]) == 2
+    assert one.finish([held.id]) == 0
+    assert two.finish([held.id, other.id]) == 2
     assert part().load().leased == 0
 
 
@@ -157,10 +159,10 @@ def test_start_urls_are_queued_by_one_script_whatever_holds_them(part, any_redis
         "zset": lambda: client.zadd(key, {url: -n for n, url in enumerate(urls)}),
     }[kind]()
 
-    assert part().absorb(key, 2) == 2
+    assert len(part().absorb(key, 2)) == 2
     first, _ = part("a").lease(10)
-    assert part().absorb(key, 100) == 3
-    assert part().absorb(key, 100) == 0
+    assert len(part().absorb(key, 100)) == 3
+    assert len(part().absorb(key, 100)) == 0
 
     rest, _ = part("a").lease(10)
     assert all(each.start for each in first + rest)
@@ -284,10 +286,14 @@ def test_every_key_is_in_the_dictionary_of_its_type_and_never_expires(part, any_
     )
     client = any_redis.client
     found = {key.decode() for key in client.scan_iter(f"cf:{{scrapy:{tenant}:*")}
-    assert found == set(crawl_keys(tenant, "shop"))
+    keys = crawl_keys(tenant, "shop")
+    # Of these the first is there on a cluster alone, and the last where a process has a journal.
+    expiring = {keys.absorbed, keys.counts, keys.beats}
+    assert found == set(keys) - expiring | {keys.counts}
     kinds = {
         name: client.type(key).decode().upper()
-        for name, key in crawl_keys(tenant, "shop")._asdict().items()
+        for name, key in keys._asdict().items()
+        if key not in expiring
     }
     assert kinds == rows
     assert {client.ttl(key) for key in found} == {-1}

@@ -151,7 +151,7 @@ def test_without_yes_it_counts_and_changes_nothing(old, imported, redis_connecti
 
 @pytest.mark.parametrize("queue", [PriorityQueue, FifoQueue])
 def test_requests_and_fingerprints_move_to_our_scheduler_once(
-    redis_connection, tenant, imported, queue
+    redis_connection, tenant, imported, queue, tmp_path
 ):
     old = OldSite(redis_connection.client, tenant, queue)
     old.queue_requests()
@@ -182,6 +182,7 @@ def test_requests_and_fingerprints_move_to_our_scheduler_once(
         {
             "CRAWLFLEET_REDIS_URL": "redis://127.0.0.1:1",
             "CRAWLFLEET_TENANT": tenant,
+            "CRAWLFLEET_JOURNAL": str(tmp_path),
         },
     )
     crawler.spider = old.spider
@@ -190,6 +191,7 @@ def test_requests_and_fingerprints_move_to_our_scheduler_once(
     session.crawl = crawl
     assert DupeFilter.from_crawler(crawler).request_seen(seen)
     assert not DupeFilter.from_crawler(crawler).request_seen(scrapy.Request("https://new.example/"))
+    session.journal.close()
 
 
 def test_requests_and_start_urls_become_requests_of_a_biz_once(old, imported, api):

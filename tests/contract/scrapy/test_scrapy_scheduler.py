@@ -10,7 +10,7 @@ from scrapy.exceptions import DontCloseSpider, DropItem
 from scrapy.http import TextResponse
 
 from infra.local.redis_server import ENV_URL, RedisServer
-from tests.contract.scrapy_cases import FedSpider, ShopSpider, Station
+from tests.contract.scrapy_cases import FedSpider, Station
 from tests.kit.kernel import ConfigError, QueueKey, StoreUnavailableError
 from tests.kit.patience import patient
 from tests.kit.queue import redis_keys
@@ -18,24 +18,6 @@ from tests.kit.records import LARGEST_ITEM, item_of, wire_of
 from tests.kit.redis import RedisConnection
 from tests.kit.requests import Item
 from tests.kit.scrapy import DupeFilter, crawl_keys, scheduler
-
-
-@pytest.fixture
-def station(redis_url, tenant):
-    made = []
-
-    def make(kind=ShopSpider, url=redis_url, **options):
-        made.append(Station(url, tenant, kind, **options))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.session.connection.close()
-
-
-@pytest.fixture
-def redis(redis_connection):
-    return redis_connection.client
 
 
 def request(number, **options):
@@ -302,15 +284,15 @@ def test_a_page_is_finished_when_what_it_has_led_to_is_queued_and_not_before(
     taken = here.take()
     here.scheduler.enqueue_request(request(2))
     here.slot.inprogress.remove(taken)
-    push = here.session.crawl.push
-    here.session.crawl.push = lambda requests: (_ for _ in ()).throw(
+    push = here.session.crawl.push_each
+    here.session.crawl.push_each = lambda requests: (_ for _ in ()).throw(
         StoreUnavailableError("redis", "away")
     )
 
     here.tick()
 
     assert (redis.zcard(keys.queue), redis.zcard(keys.leases)) == (0, 1)
-    here.session.crawl.push = push
+    here.session.crawl.push_each = push
     here.tick(2.0)
     assert (redis.zcard(keys.queue), redis.zcard(keys.leases)) == (1, 0)
 
@@ -321,8 +303,8 @@ def test_a_redis_that_is_away_for_too_long_ends_the_crawl_and_what_is_under_way_
     here, keys = station(bounds={"most": 3, "together": 2}), crawl_keys(tenant, "shop")
     here.scheduler.enqueue_request(request(1))
     taken = here.take()
-    push = here.session.crawl.push
-    here.session.crawl.push = lambda requests: (_ for _ in ()).throw(
+    push = here.session.crawl.push_each
+    here.session.crawl.push_each = lambda requests: (_ for _ in ()).throw(
         StoreUnavailableError("redis", "away")
     )
     answers = [here.scheduler.enqueue_request(request(number)) for number in range(2, 9)]
@@ -330,7 +312,7 @@ def test_a_redis_that_is_away_for_too_long_ends_the_crawl_and_what_is_under_way_
     assert here.closed == [scheduler.AWAY_REASON]
     here.slot.inprogress.remove(taken)
 
-    here.session.crawl.push = push
+    here.session.crawl.push_each = push
     here.scheduler.close(scheduler.AWAY_REASON)
 
     # The page whose links were lost is queued again beside those that were kept.
@@ -340,13 +322,13 @@ def test_a_redis_that_is_away_for_too_long_ends_the_crawl_and_what_is_under_way_
 def test_a_start_url_whose_requests_are_lost_is_done_again(station, redis, tenant):
     here, keys = station(FedSpider, bounds={"most": 1, "together": 1}), crawl_keys(tenant, "fed")
     redis.rpush("fed:start_urls", "two")
-    push = here.session.crawl.push
-    here.session.crawl.push = lambda requests: (_ for _ in ()).throw(
+    push = here.session.crawl.push_each
+    here.session.crawl.push_each = lambda requests: (_ for _ in ()).throw(
         StoreUnavailableError("redis", "away")
     )
 
     assert here.take() is None
-    here.session.crawl.push = push
+    here.session.crawl.push_each = push
     here.scheduler.close(scheduler.AWAY_REASON)
 
     assert (redis.zcard(keys.queue), redis.zcard(keys.leases)) == (1, 1)

@@ -16,7 +16,7 @@ from tests.functions.open_api import Document
 from tests.functions.runs import a_learnt_run
 from tests.functions.seeds import failed_seed
 from tests.functions.shim import wsgi
-from tests.kit.api import ROUTES
+from tests.kit.api import ROUTES, inputs
 from tests.kit.jobs import MongoDemands
 from tests.kit.kernel import names
 from tests.kit.worlds.functions import default_bizs
@@ -82,7 +82,10 @@ def test_powertools_dispatches_the_same_routes(world, document):
 
 
 def test_everything_documented_answers(world, document):
-    world.push(default_bizs(), stage={"operators": [world.tenants["acme"]]})
+    bizs = default_bizs()
+    own = {"pending": ["held"], "held": ["pending"]}
+    bizs["acme"]["docs"] |= {"states": {"held": 100}, "transitions": own}
+    world.push(bizs, stage={"operators": [world.tenants["acme"]]})
     schedule = {"cron": "0 3 * * *", "rule": "page", "urls": ["https://example.org/"]}
     assert ask(world, "PUT", "/v1/docs/schedules/nightly", schedule).status == 200
     spider = {"rule": "page", "start": {"urls": ["https://example.org/"]}}
@@ -102,10 +105,19 @@ def test_everything_documented_answers(world, document):
         "submitRequests": {"url": "https://example.org/2"},
         "putSchedule": schedule,
         "startJob": {"rule": "page", "urls": ["https://example.org/3"], "name": "june"},
+        "forecastJob": {"rule": "page", "urls": ["https://example.org/3"]},
+        "setJobQuotas": {"quotas": [{"unit": "requests", "most": 9, "per": "day"}]},
         "previewSchedule": {"cron": "0 3 * * *"},
         "replayDeadLetters": {"filter": {"status": 299}},
         "purgeDeadLetters": {"filter": {"status": 299}},
+        "reserveSlots": {"process": "p", "hosts": [{"host": "example.org", "count": 1}]},
         "tryRule": {"rule": "page", "page": {"body": "<title>one</title>"}},
+        "changeRequestState": {"from_state": "pending", "to_state": "held"},
+        "changeRequestStates": {
+            "requests": [request_id],
+            "from_state": "held",
+            "to_state": "pending",
+        },
     }
     queries = {"explainUrl": {"url": "https://example.org/2"}}
 
@@ -158,19 +170,30 @@ def test_whatever_fits_the_document_or_does_not_is_answered_as_it_says(
     def ask_it(case: schemathesis.Case) -> None:
         # A list of no values is sent as nothing at all: what is wrong with it never arrives.
         assume([] not in (case.query or {}).values())
-        case.call_and_validate(headers={"x-api-key": "acme"}, excluded_checks=_NOT_CHECKED)
+        headers = {"x-api-key": "acme"}
+        response = case.call(headers=headers)
+        if response.status_code == 413:
+            # Whatever is wrong with it is not looked for in a body of that size.
+            assert len(response.request.body or b"") > inputs.BODY_LIMIT
+            return
+        case.validate_response(
+            response,
+            excluded_checks=_NOT_CHECKED,
+            headers=headers,
+            transport_kwargs={"headers": headers},
+        )
 
     ask_it()
 
 
-_WHOLE = {"count", "jitter_seconds", "priority", "tolerance_seconds", "version"}
+_WHOLE = {"count", "running", "jitter_seconds", "priority", "tolerance_seconds", "version"}
 
 
 def _with_meaning(body: Any) -> Any:
     """The body with URLs, rules and times in place that a schema alone does not come up with."""
     if not isinstance(body, dict):
         return body
-    for batch in ("requests", "seeds"):
+    for batch in ("requests", "seeds", "hosts"):
         if batch in body:
             return {**body, batch: [_with_meaning(entry) for entry in body[batch]]}
     meaning = {
@@ -189,6 +212,15 @@ def _with_meaning(body: Any) -> Any:
         if name in _WHOLE and isinstance(value, float) and value.is_integer()
     }
     return {**body, **whole, **{name: value for name, value in meaning.items() if name in body}}
+
+
+def _of_offers(body: Any) -> Any:
+    """The body of an offer of seeds, in which only a POST or a PUT has a body."""
+    sensible = _with_meaning(body)
+    for seed in sensible["seeds"]:
+        if seed.get("body") is not None:
+            seed["method"] = "POST"
+    return sensible
 
 
 def _of_dead_letters(body: dict[str, Any]) -> dict[str, Any]:
@@ -236,6 +268,8 @@ def _of_schedules(body: dict[str, Any]) -> dict[str, Any]:
     """A schedule of a rule on a list of URLs: one of the three ways to say what it runs."""
     others = {"start", "spider", "version", "values"}
     sensible = _with_meaning({"rule": "", "urls": [], **body})
+    if "segment" in body:  # those of the biz are a day long, and a schedule's are no longer
+        sensible["segment"] = "day"
     return {name: value for name, value in sensible.items() if name not in others}
 
 
@@ -247,11 +281,9 @@ def _of_jobs(body: dict[str, Any]) -> dict[str, Any]:
 
 
 #: What changes one thing once is no matter of bodies.
-_TAKING_BODIES = [
-    route
-    for route in ROUTES
-    if route.body and route.operation not in {"replayDeadLetter", "retryJob"}
-]
+_ONCE = {"replayDeadLetter", "retryJob", "changeRequestState", "changeRequestStates"}
+_ONCE |= {"setJobQuotas"}
+_TAKING_BODIES = [route for route in ROUTES if route.body and route.operation not in _ONCE]
 
 
 @pytest.mark.parametrize("count", _COUNTS)
@@ -271,10 +303,12 @@ def test_whatever_fits_the_document_and_means_something_is_accepted(world, schem
             case.body = _of_trials(case.body)
         elif route.operation == "putSpider":
             case.body = _of_spiders(case.body)
-        elif route.operation == "startJob":
+        elif route.operation in {"startJob", "forecastJob"}:
             case.body = _of_jobs(case.body)
         elif route.operation == "putSchedule":
             case.body = _of_schedules(case.body)
+        elif route.operation == "offerSeeds":
+            case.body = _of_offers(case.body)
         else:
             case.body = _with_meaning(case.body)
         headers = {"x-api-key": "acme"}

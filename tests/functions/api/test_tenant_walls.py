@@ -24,10 +24,15 @@ BODIES = {
     "replayDeadLetters": {"all": True},
     "purgeDeadLetters": {"all": True},
     "offerSeeds": {"seeds": [{"url": "https://example.org/x"}]},
+    "reserveSlots": {"process": "p", "hosts": [{"host": "example.org", "count": 1}]},
     "releaseSeeds": {"all": True},
     "forgetSeeds": {"all": True},
     "startJob": {"rule": "page", "urls": ["https://example.org/mine"]},
+    "forecastJob": {"rule": "page", "urls": ["https://example.org/mine"]},
+    "setJobQuotas": {"quotas": []},
     "tryRule": {"rule": "page", "url": "https://example.org/mine"},
+    "changeRequestState": {"from_state": "done", "to_state": "reviewed"},
+    "changeRequestStates": {"requests": ["7"], "from_state": "done", "to_state": "reviewed"},
 }
 
 

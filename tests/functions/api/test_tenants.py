@@ -3,6 +3,7 @@
 import pytest
 
 from tests.functions.http import ask, submit
+from tests.kit.worlds.functions import biz
 
 SCHEDULE = {"cron": "0 3 * * *", "rule": "page", "urls": ["https://example.org/mine"]}
 
@@ -59,3 +60,16 @@ def test_a_cursor_of_another_tenant_opens_nothing(world, theirs):
     answer = ask(world, "GET", "/v1/docs/requests", query={"cursor": cursor} if cursor else None)
 
     assert answer.json["requests"] == []
+
+
+def test_bizs_are_listed_with_what_reads_their_pages_to_their_own_tenant(world):
+    world.push(
+        {"acme": {"docs": biz(description="Pages."), "news": biz(collection="news")}, "rival": {}}
+    )
+
+    mine = ask(world, "GET", "/v1/bizs").json["bizs"]
+
+    assert [(one["name"], one["description"]) for one in mine] == [("docs", "Pages."), ("news", "")]
+    assert mine[0]["rules"] == ["page"]
+    assert ask(world, "GET", "/v1/bizs", key="rival").json == {"bizs": []}
+    assert ask(world, "GET", "/v1/bizs", key="nobody").status == 403

@@ -77,6 +77,26 @@ def test_a_schedule_fires_once_for_each_time_however_often_the_clock_ticks(world
     assert datetime.fromisoformat(found["next_at"]) == clock.now + timedelta(minutes=1)
 
 
+def test_a_schedule_that_comes_due_between_two_ticks_starts_its_job_at_its_time(world):
+    began, first = now(), put(world, missed="latest", overlap="skip")
+    late = first - timedelta(seconds=2) - began
+    world.clocks[names.SCHEDULER] = lambda: now() + late
+    state = ask(world, "GET", "/v1/docs/schedules/minutely").json["state"]
+
+    done = tick(world)
+
+    assert (state, done["fires"], done["tasks"]) == ("waiting", 1, 2)
+    found = ask(world, "GET", "/v1/docs/schedules/minutely").json
+    at = datetime.fromisoformat(found["last_outcome"]["at"])
+    assert timedelta() <= at - first < timedelta(seconds=1)
+    assert found["state"] == "running"
+    runs = ask(world, "GET", "/v1/docs/schedules/minutely/next", query={"count": "2"}).json["runs"]
+    assert [run["state"] for run in runs] == ["running", "waiting"]
+    assert ask(world, "POST", "/v1/docs/schedules/minutely/pause").json["state"] == "paused"
+    runs = ask(world, "GET", "/v1/docs/schedules/minutely/next", query={"count": "2"}).json["runs"]
+    assert [run["state"] for run in runs] == ["paused", "paused"]
+
+
 @pytest.mark.parametrize(("missed", "fires"), [("all", 4), ("latest", 1), ("skip", 4)])
 def test_a_late_clock_makes_up_for_what_it_missed_as_the_schedule_says(world, clock, missed, fires):
     clock.now = put(world, missed=missed) + timedelta(minutes=3, seconds=30)
@@ -87,7 +107,7 @@ def test_a_late_clock_makes_up_for_what_it_missed_as_the_schedule_says(world, cl
 
 
 def test_before_its_time_and_while_disabled_a_schedule_does_not_fire(world, clock):
-    clock.now = put(world) - timedelta(seconds=1)
+    clock.now = put(world) - timedelta(seconds=31)
     assert tick(world)["fires"] == 0
 
     disabled = {**SCHEDULE, "enabled": False}
@@ -146,7 +166,7 @@ def test_an_id_issuer_that_fails_leaves_the_tasks_for_the_next_tick(world, clock
     assert (tick(world)["fires"], urls(world)) == (1, []), "the job stands"
 
     world.lambdas.faults.clear()
-    clock.now += timedelta(seconds=45)  # before the schedule fires again
+    clock.now += timedelta(seconds=25)  # no tick waits until the schedule fires again
 
     ticks: list[dict[str, int]] = []
     # Whose turn it is to make tasks goes by Redis' clock: the next one comes half a second later.

@@ -5,6 +5,7 @@ that uses it will do, or the list is renewed in the same commit, for people to r
 ``python -m tests.functions.apps.test_imports router``, in the checkout, writes it.
 """
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -34,6 +35,34 @@ def test_a_handler_imports_what_is_listed_and_nothing_else(package: str):
         f"and no longer imports:\n{gone or '(nothing)'}\n"
         f"If that is meant: python -m tests.functions.apps.test_imports {package}"
     )
+
+
+def test_the_process_that_pages_are_read_in_loads_no_event_loop_no_driver_and_no_network():
+    """It starts with each worker, and what it has loaded is what a page could lay hands on."""
+    unwanted = {"asyncio", "ssl", "http.client", "redis", "pymongo", "boto3", "aiohttp"}
+    program = f"import sys, crawlfleet.apps.page_reader; print(*{unwanted!r} & set(sys.modules))"
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize(("package", "most"), [("id_issuer", 40), ("router", 110)])
+def test_a_cold_start_that_callers_wait_for_takes_few_modules_of_ours(package: str, most: int):
+    """A block of ids takes no more; a submission takes seven more, as it reaches the id-issuer."""
+    own = {name for name in read(listed(package).read_text()) if name.startswith("crawlfleet")}
+
+    assert len(own) <= most
+
+
+def test_what_tries_rules_loads_no_driver_of_a_store_and_nothing_that_knows_one():
+    found = read(listed("trials").read_text())
+
+    assert found & {"redis", "pymongo", "bson", "boto3"} == set()
+    rooms = {module.rpartition(".")[2] for module in found if module.startswith("crawlfleet")}
+    assert rooms & {"redis", "mongo"} == set()
 
 
 @EACH_FUNCTION

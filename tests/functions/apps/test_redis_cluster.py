@@ -1,4 +1,4 @@
-"""The five functions over a cluster of Redis, whole and with a node that dies."""
+"""The six functions over a cluster of Redis, whole and with a node that dies."""
 
 from collections.abc import Iterable, Iterator
 

@@ -48,3 +48,13 @@ def test_between_two_polls_no_call_reads_the_config_centre(own_redis, mongo_uri)
             assert ask(world, "GET", "/v1/docs/stats").status == 200
 
         assert world.aws_calls == []
+
+
+def test_what_is_pushed_after_a_worker_has_ended_is_in_force_at_the_next_call(world):
+    """While it works a thread looks for it, and pages do not; afterwards nobody does."""
+    world.call("consumer", {})
+    before = world.call("consumer", {"health": True})["revision"]
+
+    world.push(default_bizs() | {"acme": {"docs": biz(rules={"detail": DETAIL})}})
+
+    assert world.call("consumer", {"health": True})["revision"] != before

@@ -111,6 +111,7 @@ def test_a_url_of_the_crawl_is_explained_by_whatever_form_of_it(world):
         read = explained(f"{web.url}/7?utm_source=elsewhere#x").json
         denied = explained(f"{web.url}/13").json
         strange = explained(f"{web.url}/never").json
+        away = explained("http://elsewhere.test/").json
 
     [seed] = [
         one
@@ -125,6 +126,7 @@ def test_a_url_of_the_crawl_is_explained_by_whatever_form_of_it(world):
     assert f"request {seed['found_by']}" in {step["by"] for step in read["steps"]}
     assert "Disallow: /13" in denied["standing"]["sentence"]
     assert (denied["standing"]["facts"]["seed_state"]) == "failed"
+    assert "elsewhere.test is outside of its domains (same_host" in away["standing"]["sentence"]
     assert (strange["steps"], strange["standing"]["facts"]["accepted_now"]) == ([], True)
     assert explained(f"{web.url}/7", key="rival").status == 404
 

@@ -3,12 +3,14 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 from tests.functions.http import ask, submit
+from tests.kit.apps import now
 from tests.kit.frontier import seed_key
 from tests.kit.kernel import names
 from tests.kit.worlds.functions import biz, default_bizs
@@ -93,7 +95,8 @@ def test_a_page_that_has_not_changed_is_not_downloaded_again(world):
     assert (seen["visits"], seen["saved"], seen["changes"]) == (4, 2, 1)
     assert (seen["etag"], seen["next_at"]) == ('"second"', None)
     totals = ask(world, "GET", "/v1/docs/visits").json["totals"]
-    assert totals == {"pages": 1, "visits": 4, "changes": 1, "saved": 2, "due": 0}
+    counts = {"visits": 4, "changes": 1, "saved": 2, "spared": 0}
+    assert totals == {"pages": 1, **counts, "due": 0}
     records = ask(world, "GET", "/v1/docs/records").json["records"]
     assert [record["fields"]["title"] for record in records] == ["first", "second"]
     assert ask(world, "GET", "/v1/docs/ledger").json["done"] == 4
@@ -122,6 +125,32 @@ def test_a_page_that_is_due_is_submitted_and_read_by_itself(world):
     [_, second] = ask(world, "GET", "/v1/docs/requests").json["requests"]
     assert second["job"].startswith("recrawl.")
     assert second["meta"] == {"list_page": 3}
+
+
+def test_a_page_that_is_not_due_is_not_asked_for_again_because_a_new_segment_began(world):
+    recrawling(world, due_only=True)
+    seeds = {"seeds": [{"url": "", "rule": "page"}]}
+
+    def offered(url: str) -> dict[str, Any]:
+        seeds["seeds"][0]["url"] = url
+        [answer] = ask(world, "POST", "/v1/docs/seeds", seeds).json["seeds"]
+        world.work()
+        return answer
+
+    with an_edition() as site:
+        world.clocks[names.ROUTER] = lambda: now() - timedelta(days=1)
+        yesterday = offered(site.url)
+        world.clocks.clear()
+        today, another = offered(site.url), offered(f"{site.url}another")
+
+    assert yesterday["segment"] != another["segment"]
+    accepted = [each["accepted"] for each in (yesterday, today, another)]
+    assert accepted == [True, False, True]
+    assert "not due before" in today["why"]
+    assert len(site.asked) == 2, "it was asked for once, and the other page once"
+    assert (visit(world, site.url)["visits"], visit(world, site.url)["spared"]) == (1, 1)
+    totals = ask(world, "GET", "/v1/docs/visits").json["totals"]
+    assert (totals["pages"], totals["spared"]) == (2, 1)
 
 
 def test_another_rule_reads_a_page_in_full(world):

@@ -13,7 +13,9 @@ import pytest
 
 from tests.functions.http import ask
 from tests.functions.refusals import refused_for_now
+from tests.kit.ceilings import PermitAsk, RedisCeilings
 from tests.kit.kernel import names
+from tests.kit.queue import room_keys
 from tests.kit.worlds.functions import STAGE, World, biz, default_bizs, throttled
 from tests.waiting import in_time
 
@@ -91,8 +93,8 @@ def test_a_rule_that_is_in_no_document_is_tried_on_a_page_that_is_sent_along(wor
         {"url": "https://shop.example/hex", "rule": None, "depth": 1, "meta": {}}
     ]
     assert found["coverage"] == [
-        {"name": "link", "count": 1, "share": 0.5},
-        {"name": "name", "count": 2, "share": 1.0},
+        {"name": "link", "count": 1, "share": 0.5, "why": None},
+        {"name": "name", "count": 2, "share": 1.0, "why": None},
     ]
     assert (found["fetched"], found["error"], found["problems"]) == (None, None, [])
     assert found["seconds"] > 0
@@ -124,7 +126,9 @@ def test_a_url_is_fetched_as_a_worker_would_and_its_way_is_reported(world):
     assert "Disallow: /secret" in denied["error"]["message"]
     assert shop.asked == ["/robots.txt", "/moved", "/list"]
     # What the fleet knows of the site is all that stays.
-    assert all(b"127.0.0.1" in key for key in world.redis_keys())
+    sizes = {key.encode() for key in room_keys(world.tenants["acme"], "robots")}
+    left = {key for key in world.redis_keys() if b"127.0.0.1" not in key}
+    assert left <= sizes
     assert (world.stored(), world.lambdas.woken) == (0, [])
 
 
@@ -196,6 +200,19 @@ def test_a_stage_that_keeps_addresses_to_itself_does_so_in_trials(world):
     assert shop.asked == []
 
 
+def test_trials_ask_no_port_that_the_stage_does_not_name_and_no_store(world):
+    [(host, port), *_] = world.own.redis.places()
+    store = tried(world, "page", url=f"http://{host}:{port}/")
+    world.push(default_bizs(), stage={"ports": [80, 443]})
+    with a_shop() as shop:
+        found = tried(world, "page", url=f"{shop.url}/list")
+
+    assert [store["error"]["reason"], found["error"]["reason"]] == ["AddressRefused"] * 2
+    assert "a store of the platform" in store["error"]["message"]
+    assert "(ports of the stage)" in found["error"]["message"]
+    assert shop.asked == []
+
+
 def test_a_rule_is_looked_up_with_the_caller_and_nobody_else(world):
     own = {"fields": {"mine": {"css": "title"}}}
     world.fresh({"acme": {"docs": biz({"own": own})}, "rival": default_bizs()["rival"]})
@@ -259,20 +276,40 @@ def test_a_page_the_rule_cannot_read_is_a_problem_with_its_field(world):
     [throttled(), b'{"errorMessage":"Task timed out"}', b""],
     ids=["busy", "timeout", "dead"],
 )
-def test_a_consumer_that_does_not_answer_is_a_part_that_cannot_be_used_now(world, fault):
-    world.lambdas.faults[names.CONSUMER] = fault
+def test_a_function_that_does_not_answer_is_a_part_that_cannot_be_used_now(world, fault):
+    world.lambdas.faults[names.TRIALS] = fault
 
     refused_for_now(ask(world, "POST", TRY, {"rule": "page", "page": page()}))
 
 
-def test_busy_consumers_are_reported_as_such(world):
-    world.lambdas.faults[names.CONSUMER] = throttled()
+def test_too_many_trials_are_reported_as_such_after_one_more_try(world):
+    world.lambdas.faults[names.TRIALS] = throttled()
 
     answer = ask(world, "POST", TRY, {"rule": "page", "page": page()})
 
     refused_for_now(answer)
-    assert answer.json["type"] == "urn:crawlfleet:problem:consumers-busy"
+    assert answer.json["type"] == "urn:crawlfleet:problem:trials-busy"
+    assert "come back in 5 s" in answer.json["detail"]
     assert "without --remote" in answer.json["detail"]
+    assert world.lambdas.calls == [names.TRIALS] * 2
+
+
+def test_a_flood_of_trials_is_refused_beyond_its_tenants_ceiling_and_is_nobody_elses(world):
+    assert tried(world, page=page())["record_count"] == 2
+    under_way = RedisCeilings(world.parts[-1].redis)
+    wish = PermitAsk(held=0, wanted=1, in_flight=4)
+    for number in range(4):
+        assert under_way.trials(world.tenants["acme"], f"other{number}", wish).count == 1
+
+    full = ask(world, "POST", TRY, {"rule": "page", "page": page()})
+
+    assert (full.status, full.headers["Retry-After"]) == (429, "1")
+    said = {name: full.json[name] for name in ("limit", "used", "allowed")}
+    assert said == {"limit": "ceilings.trials", "used": 4, "allowed": 4}
+    assert tried(world, page=page(), key="rival")["record_count"] == 2
+    under_way.trials(world.tenants["acme"], "other0", PermitAsk(held=0))
+    assert tried(world, page=page())["record_count"] == 2
+    assert tried(world, page=page())["record_count"] == 2
 
 
 def test_a_worker_is_not_disturbed_by_what_it_wakes_up_with(world):

@@ -9,7 +9,7 @@ from tests.functions.http import ask, submit
 from tests.kit.api import AT_WORK_SECONDS, VITALS_SECONDS
 from tests.kit.fleet import RedisWorkers, WorkerStatus
 from tests.kit.kernel import VERSION, QueueKey, names
-from tests.kit.politeness import HostReport, RedisHosts
+from tests.kit.politeness import HostAsk, HostReport, RedisHosts
 from tests.kit.worlds.functions import default_bizs
 
 
@@ -36,7 +36,7 @@ def revision(world) -> str:
 def deep(world):
     """Health, anew: it is kept for some seconds."""
     world.end_environments()
-    return ask(world, "GET", "/health", key=None, query={"deep": "1"})
+    return ask(world, "GET", "/v1/health")
 
 
 # ---- health --------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def test_deep_checks_are_answered_from_one_look_for_some_seconds(world):
 
     def looked_at(seconds: float) -> datetime:
         world.clocks[names.ROUTER] = lambda: found + timedelta(seconds=seconds)
-        answer = ask(world, "GET", "/health", key=None, query={"deep": "1"})
+        answer = ask(world, "GET", "/v1/health")
         return datetime.fromisoformat(answer.json["deep"]["at"])
 
     seen = {looked_at(seconds) for seconds in (0, 1, VITALS_SECONDS - 1)}
@@ -102,15 +102,24 @@ def test_a_deep_check_without_redis_says_so_and_knows_no_workers(world, monkeypa
     world.end_environments()
 
 
-def test_a_deep_check_without_configuration_is_a_503_with_what_is_known(world):
+def test_without_configuration_no_key_is_known_and_a_plain_check_says_so(world):
     world.end_environments()
     world.dead.add("ssm")
 
-    answer = deep(world)
-
+    assert deep(world).status == 503
+    answer = ask(world, "GET", "/health", key=None)
     assert (answer.status, answer.json["status"]) == (503, "down")
-    assert answer.json["deep"]["revision"] == ""
-    assert answer.json["deep"]["version"] == VERSION
+
+
+def test_what_runs_is_shown_to_no_stranger(world):
+    for answer in (
+        ask(world, "GET", "/health", key=None, query={"deep": "1"}),
+        ask(world, "GET", "/v1/health", key=None),
+        ask(world, "GET", "/v1/health", key="of-nobody"),
+    ):
+        assert answer.status == 403
+        assert VERSION not in answer.text
+    assert ask(world, "GET", "/v1/health", key="rival").json["deep"]["version"] == VERSION
 
 
 @pytest.mark.parametrize("given", ["2", "", "true", "1 "])
@@ -179,7 +188,9 @@ def at_hosts(world, tenant: str, *hosts: str) -> None:
 
 
 def report(world, host: str, **seen) -> None:
-    reported = HostReport(host=host, tenant=world.tenants["acme"], running=1, **seen)
+    reported = HostReport(
+        host=host, origin=f"https://{host}", tenant=world.tenants["acme"], running=1, **seen
+    )
     RedisHosts(world.parts[-1].redis).report([reported], "w")
 
 
@@ -260,3 +271,54 @@ def test_hosts_that_requests_wait_for_are_shown_with_how_many(world):
 
 def test_hosts_of_a_biz_that_there_is_not_are_a_404(world):
     assert ask(world, "GET", "/v1/nosuch/hosts").status == 404
+
+
+# ---- slots of processes outside of the fleet -----------------------------------------------------
+
+
+def reserve(world, host, count, key="acme", process="p1", **more):
+    asked = {"process": process, "hosts": [{"host": host, "count": count, **more}]}
+    return ask(world, "POST", "/v1/docs/slots", asked, key=key)
+
+
+def test_a_process_outside_reserves_slots_by_the_limits_of_its_biz(world):
+    host = f"slots.{world.tenants['acme']}.example"
+    answer = reserve(world, host, 3, crawl_delay_seconds=0.9)
+
+    assert answer.status == 200, answer.text
+    (slots,) = answer.json["slots"]
+    assert (slots["host"], slots["count"], slots["interval_seconds"]) == (host, 3, 0.9)
+    assert (answer.json["obeys_robots"], answer.json["product"]) == (True, "Crawlfleet")
+    (again,) = reserve(world, host, 9, process="p2", crawl_delay_seconds=9).json["slots"]
+    assert again["count"] == 0
+    assert (again["why"], again["ready_seconds"] > 0) == ("rate", True)
+
+
+def test_a_worker_and_a_process_outside_share_the_slots_of_a_host(world):
+    host = f"shared.{world.tenants['acme']}.example"
+    (slots,) = reserve(world, host, 100, crawl_delay_seconds=1).json["slots"]
+    tenant, hosts = world.tenants["acme"], RedisHosts(world.parts[-1].redis)
+    wish = {"count": 100, "running": 0, "interval_seconds": 1.0, "concurrency": 8}
+
+    (grant,) = hosts.reserve([HostAsk(host=host, tenant=tenant, **wish)], "w")
+
+    assert slots["count"] == 3
+    assert grant.count == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"process": "p", "hosts": []}, "hosts"),
+        ({"process": "a:b", "hosts": [{"host": "a", "count": 1}]}, "process"),
+        ({"process": "p", "hosts": [{"host": "A.example", "count": 1}]}, "hosts[0].host"),
+        ({"process": "p", "hosts": [{"host": "a}b", "count": 1}]}, "hosts[0].host"),
+        ({"process": "p", "hosts": [{"host": "a", "count": -1}]}, "hosts[0].count"),
+        ({"process": "p", "hosts": [{"host": "a", "count": 1, "x": 1}]}, "hosts[0].x"),
+        ({"hosts": [{"host": "a", "count": 1}]}, "process"),
+    ],
+)
+def test_an_ask_for_slots_that_is_none_names_its_field(world, body, field):
+    answer = ask(world, "POST", "/v1/docs/slots", body)
+
+    assert (answer.status, answer.fields) == (400, [field])

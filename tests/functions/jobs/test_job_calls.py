@@ -56,7 +56,7 @@ class SlowSite(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Page)
 
     def handle_error(self, *_: Any) -> None:
-        """Whoever asked has gone."""
+        """The one who asked has gone."""
 
     @property
     def url(self) -> str:
@@ -153,15 +153,15 @@ def test_an_idempotency_key_names_a_job_that_has_no_name(world):
     assert wrong.status == 422
 
 
-def test_a_name_that_is_submitted_under_is_no_job_and_becomes_none(world):
+def test_a_name_that_is_submitted_under_is_a_job_and_becomes_no_other(world):
     submit(world, "https://example.org/", job="june")
 
-    assert ask(world, "GET", "/v1/docs/jobs").json["jobs"] == []
-    assert ask(world, "GET", "/v1/docs/jobs/june").status == 404
-    assert ask(world, "POST", "/v1/docs/jobs/june/cancel").status == 404
+    [found] = ask(world, "GET", "/v1/docs/jobs").json["jobs"]
+    assert (found["name"], found["by"]) == ("june", "submission")
     answer = start(world)
     assert answer.status == 409
     assert "submitted under" in answer.json["detail"]
+    assert ask(world, "POST", "/v1/docs/jobs/june/cancel").json["state"] == "cancelled"
 
 
 def test_a_biz_has_so_many_open_jobs(world):

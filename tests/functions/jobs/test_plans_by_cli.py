@@ -11,7 +11,7 @@ import pytest
 from tests.cli_program import program
 from tests.functions.apps.test_clock import tick
 from tests.functions.crawling.test_follow import a_web
-from tests.functions.door import Door, a_door
+from tests.functions.door import Door
 from tests.functions.runs import a_learnt_run
 from tests.kit.jobs import MongoDemands
 from tests.kit.worlds.functions import World, default_bizs
@@ -21,13 +21,6 @@ SPIDER = ("spider", "put", BIZ, "shop", "--rule", "page")
 PATTERN = ("--pattern", "https://shop.example/{kind}/{page}", "--values", "page=1..10")
 SCHEDULE = ("schedule", "put", BIZ, "nightly", "--cron", "0 3 * * *")
 PAGES = ("--rule", "page", "--url", "https://a.example/1", "--url", "https://a.example/2")
-
-
-@pytest.fixture(scope="module")
-def standing_door(standing_world: World, tmp_path_factory) -> Iterator[Door]:
-    with a_door(standing_world, tmp_path_factory.mktemp("door")) as door:
-        yield door
-        assert door.drifts == []
 
 
 @pytest.fixture
@@ -135,7 +128,7 @@ def test_a_schedule_is_put_previewed_paused_resumed_run_and_deleted(crawlfleet):
     assert len(crawlfleet("schedule", "versions", BIZ, "nightly", "--json").json()["versions"]) == 2
 
     paused = crawlfleet("schedule", "pause", BIZ, "nightly")
-    assert paused.lines[-1].split()[-4:] == ["no", "-", "-", "-"]
+    assert paused.lines[-1].split()[-4:] == ["no", "paused", "-", "-"]
     assert crawlfleet("schedule", "resume", BIZ, "nightly", "--json").json()["enabled"] is True
     run = crawlfleet(
         "schedule", "run", BIZ, "nightly", "--idempotency-key", "now-1", "--json"
@@ -187,12 +180,20 @@ def test_a_job_is_started_and_waited_for_and_what_failed_is_retried(crawlfleet, 
         assert started.out == "june expanding, 6 tasks\n"
         assert "crawlfleet job wait docs june" in started.err
         late = crawlfleet("job", "wait", BIZ, "june", "--timeout", "0")
-        refused(late, 5, "6 requests were not finished", "crawlfleet job show BIZ NAME")
+        refused(
+            late,
+            5,
+            "the job june has not ended",
+            "6 of its tasks are open",
+            "crawlfleet job show docs june",
+        )
         crew.set()
         waited = crawlfleet("job", "wait", BIZ, "june", "--timeout", "60")
         # The page that robots.txt forbids is one that fails.
         assert (waited.code, waited.out) == (1, "june done: 5 done, 1 dead\n")
-        assert "crawlfleet job retry docs june" in waited.err
+        assert "robots.txt forbids them" in waited.err
+        assert "`politeness: {robots: ignore}`" in waited.err
+        assert "job retry" not in waited.err
         other = ("job", "start", BIZ, "--url", f"{web.url}/1", "--name", "may", "--wait", "--json")
         assert crawlfleet(*other).json()["state"] == "done"
         retried = crawlfleet("job", "retry", BIZ, "june")
@@ -211,6 +212,16 @@ def test_a_job_is_started_and_waited_for_and_what_failed_is_retried(crawlfleet, 
     assert [row["spider"] for row in crawlfleet("demands", BIZ, "--json").rows()] == ["shop"]
     assert "0.10 / 0.10 kB/s" in crawlfleet("demands", BIZ, "shop").out
     refused(crawlfleet("demands", BIZ, "never"), 4, "'never'", "crawlfleet demands BIZ")
+
+
+def test_a_place_that_is_left_open_is_refused_with_the_option_that_fills_it(crawlfleet):
+    crawlfleet(*SPIDER, *PATTERN)
+
+    for command in (("job", "start", BIZ), SCHEDULE):
+        done = crawlfleet(*command, "--spider", "shop")
+        refused(done, 2, "values.kind: is to be given", "`--value kind=...` fills it")
+        filled = crawlfleet(*command, "--spider", "shop", "--value", "kind=a", "--value", "kind=b")
+        assert filled.code == 0, filled.err
 
 
 def test_jobs_of_patterns_and_of_files_are_started_listed_and_cancelled(crawlfleet, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 from tests.functions.apps.test_clock import tick
 from tests.functions.crawling.test_follow import a_web
-from tests.functions.door import Door, a_door
+from tests.functions.door import Door
 from tests.functions.runs import a_learnt_run
 from tests.kit.jobs import MongoDemands
 from tests.kit.kernel import (
@@ -27,13 +27,6 @@ BIZ = "docs"
 PATTERN = "https://shop.example/{kind}/{page}"
 #: In Europe's zones clocks are shifted on one of these nights, whenever it is asked.
 SUNDAYS = "30 2 * 3,10 0"
-
-
-@pytest.fixture(scope="module")
-def standing_door(standing_world: World, tmp_path_factory) -> Iterator[Door]:
-    with a_door(standing_world, tmp_path_factory.mktemp("door")) as door:
-        yield door
-        assert door.drifts == []
 
 
 @pytest.fixture
@@ -280,6 +273,44 @@ def test_a_name_or_a_key_stands_for_one_job(fleet):
         fleet.start_job(BIZ, **other, name="june")
     with pytest.raises(KeyReusedError):
         fleet.start_job(BIZ, **other, idempotency_key="order-1")
+
+
+def test_an_open_place_of_a_spider_takes_several_values_and_a_range(fleet):
+    put_shop(fleet, values={})
+    order = {"spider": "shop", "name": "june"}
+    values = {"kind": ["a", "b c"], "page": range(1, 4)}
+
+    job = fleet.start_job(BIZ, **order, values=values)
+
+    assert (job.size, job.values) == (6, {})
+    pages = {"last": 3}
+    assert fleet.job(BIZ, "june").places == {"kind": ("a", "b c"), "page": pages}
+    assert fleet.start_job(BIZ, **order, values=values).created_at == job.created_at
+    with pytest.raises(ConflictError):
+        fleet.start_job(BIZ, **order, values={"kind": "a", "page": range(1, 4)})
+    for wrong, field in (
+        ({"kind": ["a", "a"]}, "values.kind"),
+        ({"kind": ["a", ".."]}, "values.kind[1]"),
+        ({"kind": []}, "values.kind"),
+        ({"kind": [str(n) for n in range(1_001)]}, "values.kind"),
+        ({"page": {"first": 1, "last": 10**9}}, "values"),
+    ):
+        with pytest.raises(InvalidRequestError) as caught:
+            fleet.start_job(BIZ, spider="shop", values={"kind": "a", "page": "1"} | wrong)
+        assert [each.field for each in caught.value.problems] == [field]
+
+
+def test_a_schedule_fires_with_every_one_of_its_values(fleet):
+    put_shop(fleet, values={})
+    values = {"kind": ["a", "b"], "page": range(0, 91, 10)}
+    kept = {"kind": ("a", "b"), "page": {"first": 0, "last": 90, "step": 10}}
+
+    made = fleet.put_schedule(BIZ, "nightly", cron="0 3 * * *", spider="shop", values=values)
+    again = fleet.put_schedule(BIZ, "nightly", cron="0 3 * * *", spider="shop", values=values)
+
+    assert (made.values, again.version) == (kept, 1)
+    assert fleet.schedule(BIZ, "nightly").values == kept
+    assert fleet.run_schedule(BIZ, "nightly").size == 20
 
 
 def test_what_is_no_job_is_refused_and_what_is_not_there_not_found(fleet):

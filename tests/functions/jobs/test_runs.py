@@ -42,6 +42,8 @@ def end(world: World, name: str, ended: datetime) -> None:
     )
     nodes = world.own.nodes
     ports = RunUsage(demands=MongoDemands(nodes), jobs=MongoJobs(nodes))
+    # It is as one that was started, and not of what was submitted under its name.
+    nodes.control("jobs").delete_many({"tenant": job.tenant, "name": name})
     ports.end_run(job, {"done": 2}, ended)
 
 

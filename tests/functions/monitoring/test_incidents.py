@@ -6,6 +6,7 @@ have no topics and so only log their notifications, from acquiring its lock.
 
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -134,13 +135,52 @@ def test_a_job_at_which_no_worker_looks_is_reported_of_when_the_stage_has_no_pat
     assert ask(stage.world, "GET", "/v1/docs/jobs/july").json["state"] == "placing"
 
 
+def test_operations_that_were_slow_between_two_evaluations_are_reported(stage: Stage):
+    stage.push(9_999.0, thresholds={"slow_operations": 3})
+    things = stage.world.mongo[f"cf_{stage.tenant}_db"]["slow_things"]
+    things.insert_many([{"n": n} for n in range(11)])
+    said: list[str] = []
+
+    def is_reported() -> bool:
+        stage.world.clocks[names.MONITOR] = lambda: datetime.now(UTC) - timedelta(minutes=1)
+        stage.look()
+        del stage.world.clocks[names.MONITOR]
+        with ThreadPoolExecutor(6) as executor:
+            slow = {"$where": "sleep(100); return false"}
+            list(executor.map(lambda _: list(things.find(slow)), range(6)))
+        stage.look()
+        said.extend(one["Message"] for one in stage.people.heard())
+        return any("operations a minute are slow, more than 3" in one for one in said)
+
+    stage.world.end_environments()
+    eventually(is_reported, what="a message about slow operations")
+
+
+def test_a_disk_that_fills_is_reported_by_its_share(stage: Stage):
+    stage.push(9_999.0, thresholds={"storage_ratio": 0.0001})
+    said: list[str] = []
+
+    def is_reported() -> bool:
+        stage.look()
+        said.extend(one["Message"] for one in stage.people.heard())
+        return any("of its disk is used, more than 0%" in one for one in said)
+
+    stage.world.end_environments()
+    eventually(is_reported, what="a message about the disk")
+
+
 def test_machines_hear_the_same_as_json(stage: Stage):
     eventually(told(stage, "warning:"), what="a message about the oldest request")
 
-    heard = [json.loads(one["Message"]) for one in stage.machines.heard()]
+    found: list[dict[str, Any]] = []
 
-    [mine] = [one for one in heard if one["tenant"] == stage.tenant]
-    [incident] = mine["incidents"]
+    def is_heard() -> bool:
+        heard = [json.loads(one["Message"]) for one in stage.machines.heard()]
+        found.extend(one for one in heard if one["tenant"] == stage.tenant)
+        return bool(found)
+
+    eventually(is_heard, what="the same for machines")
+    [incident] = found[0]["incidents"]
     assert (incident["kind"], incident["event"]) == ("oldest_waiting", "opened")
     assert incident["value"] > incident["threshold"] == 60.0
 

@@ -194,7 +194,9 @@ def test_workers_are_seen_by_all_and_what_they_hold_by_its_tenant_alone(world):
     workers = RedisWorkers(world.parts[-1].redis)
     held = {f"{world.tenants['acme']}/docs": 3, f"{world.tenants['rival']}/secret": 40}
     started = datetime(2026, 3, 1, tzinfo=UTC)
-    worker_status = WorkerStatus(started_ms=int(started.timestamp() * 1000), held=held, done=12)
+    worker_status = WorkerStatus(
+        started_ms=int(started.timestamp() * 1000), held=held, done=12, version="0.9.1"
+    )
     workers.beat("w-1", datetime.now(UTC), worker_status)
 
     mine = ask(world, "GET", "/v1/docs/workers").json["workers"]
@@ -203,6 +205,7 @@ def test_workers_are_seen_by_all_and_what_they_hold_by_its_tenant_alone(world):
 
     assert [(one["worker"], one["health"], one["held"]) for one in mine] == [("w-1", "alive", 3)]
     assert mine[0]["since"] == "2026-03-01T00:00:00.000Z"
+    assert (mine[0]["version"], theirs[0]["version"]) == ("0.9.1", "0.9.1")
     assert ([one["held"] for one in theirs], [one["held"] for one in secret]) == ([0], [40])
     assert "40" not in json.dumps([one["held"] for one in mine])
 
@@ -258,12 +261,15 @@ def test_a_full_biz_says_when_to_come_back_and_takes_more_then(world):
         ids = submit(world, *(f"{site.url}/{number}" for number in range(3)))
 
         full = ask(world, "POST", "/v1/docs/requests", {"url": f"{site.url}/4"})
+        seeds = ask(world, "POST", "/v1/docs/seeds", {"seeds": [{"url": f"{site.url}/4"}]})
         repeated = ask(world, "GET", f"/v1/docs/requests/{ids[0]}")
         world.work()
         after = ask(world, "POST", "/v1/docs/requests", {"url": f"{site.url}/4"})
 
     assert (full.status, full.json["type"]) == (429, "urn:crawlfleet:problem:backlog-full")
     assert int(full.headers["Retry-After"]) >= 1
+    assert (seeds.status, seeds.json["type"]) == (429, full.json["type"])
+    assert int(seeds.headers["Retry-After"]) >= 1
     assert (repeated.status, after.status) == (200, 202)
     assert world.stored() == 4
 

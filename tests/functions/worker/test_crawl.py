@@ -76,6 +76,82 @@ def test_a_wake_up_downloads_extracts_stores_and_finishes(world, site):
     assert {"lease", "claim", "fetch", "extract", "store"} <= set(stats["phases"])
 
 
+def test_records_are_listed_by_job_rule_host_field_and_time_from_either_end(world, site):
+    for job, path in (("may", "/m"), ("june", "/j")):
+        body = {"requests": [{"url": f"{site}{path}{n}", "job": job} for n in range(3)]}
+        assert ask(world, "POST", "/v1/docs/requests", body).status == 202
+        world.work()
+    submit(world, f"{site}/alone")
+    world.work()
+
+    def listed(**query: str) -> list[str]:
+        found, query = [], {"limit": "2"} | query
+        while True:
+            answer = ask(world, "GET", "/v1/docs/records", query=query).json
+            found += [record["url"].removeprefix(site) for record in answer["records"]]
+            if not answer["more"]:
+                return found
+            query["cursor"] = answer["cursor"]
+
+    everything = ask(world, "GET", "/v1/docs/records").json["records"]
+    assert {each["url"].removeprefix(site)[:2]: each["job"] for each in everything} == {
+        "/m": "may",
+        "/j": "june",
+        "/a": None,
+    }
+    of_june = ask(world, "GET", "/v1/docs/requests", query={"job": "june"}).json["requests"]
+    assert [each["url"].removeprefix(site) for each in of_june] == ["/j0", "/j1", "/j2"]
+    done = ask(
+        world, "GET", "/v1/docs/requests", query={"job": "may", "state": "done", "limit": "2"}
+    )
+    assert (len(done.json["requests"]), done.json["more"]) == (2, True)
+    assert ask(world, "GET", "/v1/docs/requests", query={"job": "a b"}).fields == ["job"]
+    in_order = [each["url"].removeprefix(site) for each in everything]
+    assert listed(order="newest") == in_order[::-1]
+    assert sorted(listed(job="june")) == ["/j0", "/j1", "/j2"]
+    assert listed(job="july") == []
+    version = everything[0]["rule_version"]
+    assert len(listed(rule="page", rule_version=version, host="127.0.0.1:1")) == 7
+    assert listed(rule="other") == listed(rule_version="0") == listed(host="a.example") == []
+    assert listed(field="title=Page /m1") == ["/m1"]
+    assert (len(listed(field="title")), listed(field="price")) == (7, [])
+    last = everything[-1]["stored_at"]
+    assert (len(listed(since=last)), len(listed(until=last))) == (1, 6)
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"order": "size"}, "order"),
+        ({"job": "a b"}, "job"),
+        ({"host": "a b"}, "host"),
+        ({"rule": "r" * 256}, "rule"),
+        ({"field": "=5"}, "field"),
+        ({"since": "noon"}, "since"),
+        ({"until": "noon"}, "until"),
+        ({"request_id": "1", "job": "june"}, "request_id"),
+        ({"request_id": "1", "order": "newest"}, "request_id"),
+        ({"jobs": "june"}, "jobs"),
+    ],
+)
+def test_a_wrong_filter_of_records_is_named(world, query, field):
+    answer = ask(world, "GET", "/v1/docs/records", query=query)
+
+    assert (answer.status, answer.fields) == (400, [field])
+
+
+def test_a_cursor_of_records_goes_with_its_order(world, site):
+    submit(world, *(f"{site}/{n}" for n in range(3)))
+    world.work()
+    query = {"limit": "1", "order": "newest"}
+    cursor = ask(world, "GET", "/v1/docs/records", query=query).json["cursor"]
+
+    other = ask(world, "GET", "/v1/docs/records", query={"cursor": cursor})
+
+    assert (other.status, other.fields) == (400, ["cursor"])
+    assert ask(world, "GET", "/v1/docs/records", query=query | {"cursor": cursor}).status == 200
+
+
 def test_a_list_of_proxies_that_has_changed_is_in_force_in_the_next_invocation(world, site):
     secret = names.proxy_secret(STAGE, "lent")
     world.push(
@@ -94,6 +170,47 @@ def test_a_list_of_proxies_that_has_changed_is_in_force_in_the_next_invocation(w
     # What stands in for a proxy is asked for the whole URL.
     [record] = ask(world, "GET", "/v1/docs/records", query={"request_id": served}).json["records"]
     assert record["fields"] == {"title": f"Page {site}/b"}
+
+
+FAR = json.dumps([{"name": "far", "function": "crawlfleet-test-consumer-far", "ceiling": 2}])
+
+
+@pytest.mark.parametrize(
+    ("own", "served"), [(None, True), ("nobody", False)], ids=["of its pool", "of its biz"]
+)
+def test_workers_of_a_pool_download_through_its_proxies_unless_the_biz_has_its_own(
+    world, site, monkeypatch, own, served
+):
+    for name, address in {"lent": site, "nobody": "http://127.0.0.1:1"}.items():
+        secret = f"{names.proxy_secret(STAGE, name)}-{served}"
+        world.secrets.create_secret(Name=secret, SecretString=address)
+    pools = {
+        name: {"secret": f"{names.proxy_secret(STAGE, name)}-{served}"}
+        for name in ("lent", "nobody")
+    }
+    monkeypatch.setenv(names.ENV_POOLS, FAR)
+    monkeypatch.setenv(names.ENV_POOL, "far")
+    world.end_environments()
+    world.push(
+        {"acme": {"docs": biz(fetch={"proxies": own}, retry={"max_attempts": 1})}},
+        stage={
+            "proxies": pools,
+            "default_proxies": "nobody",
+            "pools": {"far": {"bound_only": False, "proxies": "lent"}},
+        },
+    )
+
+    [request_id] = submit(world, f"{site}/a")
+    world.work()
+
+    assert get(world, request_id)["state"] == ("done" if served else "dead")
+    if served:
+        # What stands in for a proxy is asked for the whole URL.
+        query = {"request_id": request_id}
+        [record] = ask(world, "GET", "/v1/docs/records", query=query).json["records"]
+        assert record["fields"] == {"title": f"Page {site}/a"}
+    monkeypatch.undo()
+    world.end_environments()
 
 
 def test_what_has_ended_is_not_cancelled(world, site):
@@ -151,6 +268,48 @@ def test_a_private_address_is_refused_where_the_stage_does_not_allow_it(world, s
 
     assert get(world, request_id)["state"] == "dead"
     assert "AddressRefused" in get(world, request_id)["error"]
+
+
+def test_whom_an_attempt_asked_is_in_its_timeline_and_its_explanation(world, site):
+    read, gone = submit(world, f"{site}/a", f"{site}/gone")
+
+    world.work()
+
+    for request_id in (read, gone):
+        assert [event["peers"] for event in get(world, request_id)["timeline"]] == [
+            [],
+            [],
+            ["127.0.0.1"],
+        ]
+        explained = ask(world, "GET", f"/v1/docs/requests/{request_id}/explain").json
+        assert [step["peers"] for step in explained["steps"] if step["state"] in {"done", "dead"}]
+        assert explained["steps"][-1]["peers"] == ["127.0.0.1"]
+
+
+def test_a_port_that_the_stage_does_not_name_is_asked_by_no_worker(world, site):
+    world.fresh({"acme": {"docs": biz()}}, stage={"ports": [80, 443]})
+    [request_id] = submit(world, f"{site}/a")
+
+    world.work()
+
+    assert get(world, request_id)["state"] == "dead"
+    assert "(ports of the stage)" in get(world, request_id)["error"]
+
+
+@pytest.mark.parametrize("store", ["redis", "mongo"])
+def test_the_platforms_own_stores_are_asked_by_no_worker(world, store):
+    world.fresh({"acme": {"docs": biz()}})
+    places = {
+        "redis": world.own.redis.places(),
+        "mongo": world.own.nodes.places("main"),
+    }
+    [(host, port), *_] = places[store]
+    [request_id] = submit(world, f"http://{host}:{port}/")
+
+    world.work()
+
+    assert get(world, request_id)["state"] == "dead"
+    assert "a store of the platform" in get(world, request_id)["error"]
 
 
 @pytest.mark.parametrize("kind", ["snowflake", "uuid", "objectid", "counter"])

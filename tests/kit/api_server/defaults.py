@@ -21,18 +21,24 @@ REQUEST: dict[str, Any] = {
     "error": None,
     "records": 0,
     "due_at": None,
+    "user": None,
     "timeline": [],
 }
 RECORD: dict[str, Any] = {
+    "job": None,
     "rule": "article",
     "rule_version": "0123456789ab",
     "stored_at": "2026-01-01T00:00:01.500Z",
+    "trace": None,
 }
-WORKER: dict[str, Any] = {"since": None, "pool": "main", "done": 0, "failed": 0}
+WORKER: dict[str, Any] = {"since": None, "pool": "main", "done": 0, "failed": 0, "version": ""}
 COVERAGE: dict[str, Any] = {
     "current": False,
+    "hours": [],
     "pages": 0,
     "records": 0,
     "rejected": 0,
     "fields": [],
+    "empty": [],
+    "mostly_empty": False,
 }

@@ -57,7 +57,13 @@ class Findings:
             "worker": "w-1",
             "sample": {"encoding": "text", "content": "<h1>gone</h1>"},
             "timeline": [
-                {"at": "2026-01-01T00:00:02Z", "state": "dead", "by": "w-1", "why": "answered 404"}
+                {
+                    "at": "2026-01-01T00:00:02Z",
+                    "state": "dead",
+                    "by": "w-1",
+                    "why": "answered 404",
+                    "peers": ["192.0.2.4"],
+                }
             ],
         }
 
@@ -104,6 +110,8 @@ class Findings:
             "state": request["state"],
             "flag": 0,
             "attempts": request["attempts"],
+            "trace": None,
+            "trace_url": None,
             "standing": {
                 "sentence": "It has been waiting to be worked on for 3 s.",
                 "facts": {"waited_seconds": 3.0, "workers_alive": 1},
@@ -115,6 +123,7 @@ class Findings:
                     "state": "pending",
                     "by": "router",
                     "why": "submitted by tenant acme",
+                    "peers": [],
                 },
                 {
                     "at": "2026-01-01T00:00:01.000Z",
@@ -122,6 +131,7 @@ class Findings:
                     "state": None,
                     "by": "scheduler",
                     "why": "filled: the queue was lost",
+                    "peers": [],
                 },
             ],
             "missing": "only the last 50 changes are kept",
@@ -143,6 +153,7 @@ class Findings:
                     "state": None,
                     "by": "a worker",
                     "why": "read by article",
+                    "peers": ["192.0.2.5"],
                 }
             ],
             "missing": None,
@@ -163,6 +174,7 @@ class Findings:
             "visits": 8,
             "changes": 2,
             "saved": 5,
+            "spared": 2,
             "etag": 'W/"7"',
             "last_modified": None,
             "content": "cd" * 16,
@@ -174,7 +186,7 @@ class Findings:
         if url is None:
             counts = {
                 name: sum(each[name] for each in self.visits.values())
-                for name in ("visits", "changes", "saved")
+                for name in ("visits", "changes", "saved", "spared")
             }
             return 200, {"visit": None, "totals": {"pages": len(self.visits), **counts, "due": 0}}
         if url in self.visits:

@@ -10,8 +10,9 @@ from tests.kit.api import job_view, order_in, whole_job_view
 from tests.kit.api_server.wire import Call
 from tests.kit.jobs import ENDED, Job, JobState
 from tests.kit.kernel import InvalidRequestError
+from tests.kit.records import JobCoverage
 from tests.kit.requests import Ledger
-from tests.kit.spiders import Start, size
+from tests.kit.spiders import LinkNeeds, Start, singles, size
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -33,6 +34,7 @@ class JobDesk:
         self.kept: dict[str, Job] = {}
         self.done: dict[str, int] = {}
         self.dead: dict[str, int] = {}
+        self.read: dict[str, tuple[JobCoverage, ...]] = {}
         self.page = 2
         #: So many retries say that there is more.
         self.unfinished_retries = 0
@@ -91,8 +93,11 @@ class JobDesk:
             start=start,
             size=size(start),
             spider=order.spider,
-            values=order.values,
+            values=singles(order.values),
             priority=5 if order.priority is None else order.priority,
+            link=order.link or LinkNeeds(),
+            demand=order.demand,
+            segment=order.segment,
         )
         return 201, msgspec.to_builtins(job_view(job))
 
@@ -137,5 +142,6 @@ class JobDesk:
         ledger = Ledger(
             submitted=job.size, done=done, dead=dead, pending=max(0, job.size - done - dead)
         )
-        view = whole_job_view(job, ledger, START + timedelta(seconds=30))
+        read = self.read.get(job.name, ())
+        view = whole_job_view(job, ledger, START + timedelta(seconds=30), read)
         return msgspec.to_builtins(view)

@@ -31,6 +31,27 @@ def host(name: str, **changes: Any) -> dict[str, Any]:
     } | changes
 
 
+def proxy_pool(name: str, *away: str, size: int | None = 2, fault: str = "silent") -> dict:
+    """A pool of proxies of which those at these places are away."""
+    proxies = [
+        {
+            "place": place,
+            "away": place in away,
+            "until": "2026-03-01T12:00:00Z" if place in away else None,
+            "cool_downs": 1,
+            "success_share": 0.5,
+            "latency_seconds": 0.25,
+            "answered": 1,
+            "failed": 1,
+            "fault": fault,
+            "seen_by": "w-1",
+            "seen_at": "2026-03-01T11:59:00Z",
+        }
+        for place in (*away, "http://10.0.0.9:3128")
+    ]
+    return {"name": name, "size": size, "away": len(away), "proxies": proxies}
+
+
 def biz(name: str, **changes: Any) -> dict[str, Any]:
     speeds = {"1s": 1.0, "5s": 2.0, "60s": 3.0}
     return {
@@ -73,11 +94,15 @@ class Platform:
             "tick": {"seconds_ago": 1.0, "took_seconds": 0.25, "faults": {}},
         }
         self.hosts: list[dict[str, Any]] = []
+        self.proxies: list[dict[str, Any]] = []
         self.fleet: dict[str, Any] = {}
 
-    def health(self, params: dict[str, str]) -> tuple[int, Any]:
+    def shown(self, what: str) -> dict[str, Any]:
+        return {"pools": self.proxies} if what == "proxies" else {"hosts": self.hosts}
+
+    def health(self, *, deep: bool) -> tuple[int, Any]:
         found: dict[str, Any] = {"status": self.status, "parts": self.parts}
-        if params.get("deep") == "1":
+        if deep:
             found["deep"] = {
                 "at": datetime.now(UTC).isoformat(),
                 "workers": self.workers,
@@ -116,6 +141,7 @@ class Platform:
             "bizs": [],
             "hosts": self.hosts,
             "hosts_seen": len(self.hosts),
+            "proxies": self.proxies,
             "parts": [part],
             "stray_items": 0,
             "stray_requests": 0,

@@ -7,6 +7,7 @@ import msgspec
 
 from tests.kit.api import schedule_in, schedule_view
 from tests.kit.api_server.wire import Call
+from tests.kit.schedules import ScheduleState
 
 
 class ScheduleDesk:
@@ -41,7 +42,7 @@ class ScheduleDesk:
         if wrong:
             return wrong
         given = schedule_in(json.dumps(document).encode(), "acme", "news", name)
-        view = schedule_view(given)
+        view = schedule_view(given, ScheduleState.WAITING)
         self.kept[name] = {
             **msgspec.to_builtins(view),
             "version": self.kept.get(name, {}).get("version", 0) + 1,
@@ -53,6 +54,7 @@ class ScheduleDesk:
         match (call.method, verb):
             case ("POST", "pause" | "resume"):
                 found["enabled"] = verb == "resume"
+                found["state"] = "waiting" if found["enabled"] else "paused"
                 found["next_at"] = "2026-01-03T00:00:00Z" if found["enabled"] else None
                 return 200, found
             case ("GET", "next"):
@@ -98,7 +100,13 @@ def _runs(params: dict[str, str]) -> dict[str, Any]:
         "at": "2026-03-29T01:00:05.000Z",
         "local_at": "2026-03-29T03:00:05+02:00",
         "shift_seconds": 3600,
+        "state": "due",
     }
-    back = {**run, "local_at": "2026-10-25T02:30:00+01:00", "shift_seconds": -3600}
-    still = {**run, "shift_seconds": 0}
+    back = {
+        **run,
+        "state": "waiting",
+        "local_at": "2026-10-25T02:30:00+01:00",
+        "shift_seconds": -3600,
+    }
+    still = {**back, "local_at": run["local_at"], "shift_seconds": 0}
     return {"time_zone": "Europe/Berlin", "runs": [run, back, still][: int(params["count"])]}

@@ -33,6 +33,8 @@ class SeedDesk:
             "headers": {},
             "job": None,
             "found_by": None,
+            "method": "GET",
+            "body": None,
             "offered_at": "2026-03-01T00:00:00.000Z",
             "due_at": "2026-03-01T00:00:00.000Z",
             "request_id": None,

@@ -64,6 +64,8 @@ class ApiServer:
         self.trials = Trials()
         self.platform = Platform()
         self.incidents: list[dict[str, Any]] = []
+        self.shares: list[dict[str, Any]] = []
+        self.bizs: list[dict[str, Any]] = []
         self.demands: list[dict[str, Any]] = []
         self.runs: dict[str, dict[str, Any]] = {}
         #: What was answered under each idempotency key, and the body it was for.
@@ -113,20 +115,26 @@ class ApiServer:
 
     def answer(self, call: Call) -> tuple[int, Any]:
         if call.path == "/health":
-            return self.platform.health(call.params)
+            return self.platform.health(deep=False)
         if call.headers.get("x-api-key") != KEY:
             shown = call.headers.get("x-api-key", "")
             return 403, problem("unknown-tenant", 403, f"the key {shown} belongs to nobody")
-        if call.path == "/v1/incidents":
-            return self.list_incidents(call.params)
+        if call.path in {"/v1/incidents", "/v1/bizs"}:
+            bizs = call.path == "/v1/bizs"
+            return (200, {"bizs": self.bizs}) if bizs else self.list_incidents(call.params)
         parts = [unquote(part) for part in call.path.strip("/").split("/")]
-        if parts == ["v1", "fleet"]:
-            return self.platform.look()
+        if len(parts) == 2 and parts[1] in {"health", "fleet", "shares"}:
+            seen = {
+                "health": self.platform.health(deep=True),
+                "fleet": self.platform.look(),
+                "shares": (200, {"tenants": self.shares}),
+            }
+            return seen[parts[1]]
         if parts[:1] != ["v1"] or parts[1] != BIZ:
             return 404, problem("unknown-biz", 404, f"there is no biz {parts[1]!r}")
         match (call.method, *parts[2:]):
-            case ("POST", "requests"):
-                return self.post_once(call)
+            case ("POST", "requests", *rest):
+                return self.transition(call, rest[:-1]) if rest else self.post_once(call)
             case ("GET", "requests"):
                 return self.list_requests(call.params)
             case ("GET", "requests", request_id):
@@ -181,8 +189,8 @@ class ApiServer:
                 return self.trials.answer(call.body)
             case ("GET", "coverage"):
                 return 200, {"coverage": [COVERAGE | each for each in self.findings.coverage]}
-            case ("GET", "hosts"):
-                return 200, {"hosts": self.platform.hosts}
+            case ("GET", "proxies" | "hosts" as what):
+                return 200, self.platform.shown(what)
             case ("GET", "workers"):
                 return 200, {"workers": [WORKER | each for each in self.findings.workers]}
         return 404, problem("not-found", 404, "no such path")
@@ -285,6 +293,7 @@ class ApiServer:
                 "state": "pending",
                 "by": "router",
                 "why": "accepted",
+                "peers": [],
             }
             self.requests[request_id] = {
                 **REQUEST,
@@ -313,6 +322,36 @@ class ApiServer:
         found["state"] = "cancelled"
         return 200, REQUEST | found
 
+    def transition(self, call: Call, path: list[str]) -> tuple[int, Any]:
+        """One own state, of what is done: reviewed."""
+        asked = json.loads(call.body)
+        if (asked["from_state"], asked["to_state"]) != ("done", "reviewed"):
+            error = {"field": "to_state", "message": "done may become reviewed"}
+            return 400, problem("invalid-request", 400, "not valid", [error])
+        answers = [self._review(one) for one in path or asked["requests"]]
+        if path:
+            [answer] = answers
+            refused = answer.get("error")
+            return (refused["status"], refused) if refused else (200, self.requests[path[0]])
+        counts = {
+            "refused": sum("error" in one for one in answers),
+            "repeated": sum(one.get("repeated", False) for one in answers),
+        }
+        changed = len(answers) - sum(counts.values())
+        return 200, {"changed": changed, **counts, "requests": answers}
+
+    def _review(self, request_id: str) -> dict[str, Any]:
+        found = self.requests.get(request_id)
+        if found is None:
+            return {"id": request_id, "error": problem("not-found", 404, "no request")}
+        state = found["state"]
+        if state not in {"done", "reviewed"}:
+            said = f"request {request_id} is {state}, not done"
+            return {"id": request_id, "error": problem("conflict", 409, said)}
+        found |= {"state": "reviewed", "flag": 1_000}
+        again = {"repeated": True} if state == "reviewed" else {}
+        return {"id": request_id, "state": "reviewed", **again}
+
     def list_requests(self, params: dict[str, str]) -> tuple[int, Any]:
         if "cursor" not in params:
             self.read()
@@ -320,7 +359,11 @@ class ApiServer:
             request
             for request in self.requests.values()
             if params.get("state") in {None, request["state"]}
+            if params.get("job") in {None, request.get("job")}
+            if params.get("url") in {None, request.get("url")}
         ]
+        if params.get("order") == "newest":
+            wanted.reverse()
         items, cursor, more = self.cut([REQUEST | each for each in wanted], params)
         return 200, {"requests": items, "cursor": cursor, "more": more}
 
@@ -391,4 +434,5 @@ def record(request_id: str, index: int, **fields: Any) -> dict[str, Any]:
         "rule_version": "0123456789ab",
         "stored_at": "2026-01-01T00:00:01.500Z",
         "fields": fields,
+        "trace": None,
     }

@@ -15,8 +15,8 @@ TRIED: dict[str, Any] = {
     "left_out": [],
     "left_out_count": 0,
     "coverage": [
-        {"name": "name", "count": 2, "share": 1.0},
-        {"name": "price", "count": 1, "share": 0.5},
+        {"name": "name", "count": 2, "share": 1.0, "why": None},
+        {"name": "price", "count": 1, "share": 0.5, "why": None},
     ],
     "links": [{"url": "https://example.org/nut", "rule": None, "depth": 1, "meta": {}}],
     "link_count": 1,

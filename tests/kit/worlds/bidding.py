@@ -28,6 +28,8 @@ SLOW = Probe(at=START, seconds=2.0, bytes_per_second=1e6)
 GB = 1e9
 TERMS = BiddingTerms(window_seconds=1.0, wait_seconds=30.0, acknowledge_seconds=10.0)
 KEY = ("default", "docs", "june")
+#: Fields of an order that say what the job needs itself, by the arguments of ``start``.
+_OWN = {"link": "own_link", "demand": "demand"}
 
 
 async def threaded(function, *args, **kwargs):
@@ -50,7 +52,7 @@ class Fleet:
     def pools(self, *names):
         self.world.tree = replace(self.world.tree, pools=frozenset(names))
 
-    def start(self, name="june", *, board=True, url=URL, link=None, pool=None) -> Job:
+    def start(self, name="june", *, board=True, url=URL, link=None, pool=None, **own) -> Job:
         start, spiders = Start(urls=(url,)), MemorySpiders()
         what = {"start": start}
         if link is not None:
@@ -63,6 +65,7 @@ class Fleet:
             rules=self.world.rules,
             board=self.world.board if board else None,
         )
+        what |= {name: own[given] for name, given in _OWN.items() if given in own}
         order = JobOrder(tenant="default", biz="docs", by="api", name=name, pool=pool, **what)
         return ports.start(self.world.tree, order, self.world.now)
 

@@ -8,6 +8,7 @@ from tests.kit.kernel import (
     COUNTER_LIMIT,
     ExtractError,
     IdKind,
+    Mask,
     Metric,
     QueueKey,
     RequestId,
@@ -71,7 +72,9 @@ class Titles:
 class Lines:
     """Reads by spiders: a record for each line; one that is an URL is a link."""
 
-    def read(self, spider: Spider, page: Page, body: Body) -> Iterator[object]:
+    def read(
+        self, spider: Spider, page: Page, body: Body, mask: Mask, owner: tuple[str, str]
+    ) -> Iterator[object]:
         for number, line in enumerate(page.body.decode().splitlines()):
             if line.startswith("http"):
                 yield Link(url=line, rule=body.rule, depth=body.depth + 1)

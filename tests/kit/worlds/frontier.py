@@ -61,35 +61,33 @@ class SeedWorld(World):
     def dispatch(self, **changes: object) -> int:
         return self.ports(**changes).dispatch(self.tree, DOCS, self.biz, self.now)
 
-    def look_after(self, **changes: object) -> int:
+    def recheck(self, **changes: object) -> int:
         return self.ports(**changes).recheck(DOCS, self.biz, self.now)
 
     def kept(self, state: int | None = None) -> list[Seed]:
         return self.seeds.find(DOCS, self.biz, segment=None, state=state, after=None, limit=999)
 
     def requests(self) -> list[Tracked]:
-        return self.store.find(
-            DOCS, self.biz, state=None, since=None, after=None, limit=999, now=self.now
-        )
+        return self.store.find(DOCS, self.biz, limit=999, now=self.now)
 
     def claim(self, until: datetime) -> list[Claim]:
         entries = self.queue.lease(DOCS, "w.n.1", 999, self.now, until)
         return self.store.claim(DOCS, self.biz, entries, "w", self.now, until, "w.n.1")
 
-    def settle(self, outcomes: Sequence[tuple[Claim, Outcome]], *, reported: bool = True) -> None:
-        """Store outcomes as a worker does; the seeds are ``told`` unless it dies before that."""
+    def settle(self, outcomes: Sequence[tuple[Claim, Outcome]], *, seeds_end: bool = True) -> None:
+        """Store outcomes as a worker does; then ``seeds_end``, unless it dies before that."""
         lost = self.store.settle(DOCS, self.biz, outcomes, "w", self.now).lost
         self.queue.finish(DOCS, "w.n.1", [c.entry for c, _ in outcomes], len(outcomes), self.now)
         stood = [(claim, outcome) for claim, outcome in outcomes if claim.request.id not in lost]
-        if reported:
+        if seeds_end:
             self.ports().end(DOCS, self.biz, stood, self.now)
 
     def work(
-        self, outcome: Callable[[Claim], Outcome] = lambda _: Done(()), *, reported: bool = True
+        self, outcome: Callable[[Claim], Outcome] = lambda _: Done(()), *, seeds_end: bool = True
     ) -> int:
         """Work on all that is queued; how much that was."""
         claims = self.claim(self.now.replace(year=self.now.year + 1))
-        self.settle([(claim, outcome(claim)) for claim in claims], reported=reported)
+        self.settle([(claim, outcome(claim)) for claim in claims], seeds_end=seeds_end)
         return len(claims)
 
     def requeue_pending(self) -> None:

@@ -1,7 +1,7 @@
-"""The five functions in one process: real handlers on real Redis and MongoDB, AWS in memory.
+"""The six functions in one process: real handlers on real Redis and MongoDB, AWS in memory.
 
 ``a_world`` makes a :class:`World` on servers that a test names: a stage with two tenants (``acme``
-and ``rival``), a tree of configuration in an SSM of moto's, and the five functions' handlers as
+and ``rival``), a tree of configuration in an SSM of moto's, and the six functions' handlers as
 Lambda would load them. What an environment takes from outside is handed in: the clock of each
 function (``world.clocks``), boto3's clients (``world.stand_ins``; Lambda's is ``world.lambdas``:
 what one function asks of another goes to that one's handler, as bytes), and a control database of
@@ -30,12 +30,15 @@ import redis
 from aws_lambda_powertools import Logger
 from botocore.exceptions import ClientError, EndpointConnectionError
 from moto import mock_aws
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.ssm.models import ssm_backends
 
 import functions.consumer.handler
 import functions.id_issuer.handler
 import functions.monitor.handler
 import functions.router.handler
 import functions.scheduler.handler
+import functions.trials.handler
 from infra.local.aws_server import CREDENTIALS
 from tests.config_documents import texts
 from tests.kit.apps import (
@@ -48,6 +51,7 @@ from tests.kit.apps import (
     now,
     router,
     scheduler,
+    trials,
 )
 from tests.kit.config import write_tree
 from tests.kit.kernel import CONTROL_DATABASE, Need, Settings, names
@@ -60,6 +64,7 @@ _HANDLERS: dict[str, Callable[..., Any]] = {
     names.CONSUMER: functions.consumer.handler.lambda_handler,
     names.SCHEDULER: functions.scheduler.handler.lambda_handler,
     names.MONITOR: functions.monitor.handler.lambda_handler,
+    names.TRIALS: functions.trials.handler.lambda_handler,
 }
 #: What an environment of each function keeps; each is opened once, until it is forgotten.
 _APPLICATIONS: dict[str, Any] = {
@@ -68,6 +73,7 @@ _APPLICATIONS: dict[str, Any] = {
     names.CONSUMER: consumer,
     names.SCHEDULER: scheduler,
     names.MONITOR: monitor,
+    names.TRIALS: trials,
 }
 STAGE = "test"
 CEILING = 6
@@ -112,7 +118,12 @@ def default_bizs() -> dict[str, dict[str, dict[str, Any]]]:
     return {
         "acme": {
             "docs": biz(),
-            "shop": biz(two_rules, collection="shop", states={"reviewed": 100}),
+            "shop": biz(
+                two_rules,
+                collection="shop",
+                states={"reviewed": 100},
+                transitions={"pending": ["reviewed"], "reviewed": ["pending"]},
+            ),
         },
         "rival": {"docs": biz(), "secret": biz(collection="secret")},
     }
@@ -197,7 +208,7 @@ class AwsClient:
         self._world, self._service, self._client = world, service, client
 
     def __getattr__(self, name: str) -> Any:
-        method = getattr(self._client, name)
+        method = _in_memory(self._client, name) or getattr(self._client, name)
 
         def call(**arguments: Any) -> Any:
             self._world.aws_calls.append(f"{self._service}.{name}")
@@ -206,6 +217,23 @@ class AwsClient:
             return method(**arguments)
 
         return call
+
+
+def _in_memory(client: Any, name: str) -> Callable[..., Any] | None:
+    """Return SSM's reading of parameters without the HTTP that moto pretends; None for others.
+
+    Each event has a function look whether its configuration is current, and to write and read that
+    request takes longer than most events do.
+    """
+    if name != "get_parameters" or client.meta.service_model.service_name != "ssm":
+        return None
+    backend = ssm_backends[DEFAULT_ACCOUNT_ID][client.meta.region_name]
+
+    def get_parameters(*, Names: list[str], WithDecryption: bool) -> Any:  # noqa: N803
+        found = backend.get_parameters(Names).values()
+        return {"Parameters": [each.response_object(WithDecryption) for each in found]}
+
+    return get_parameters
 
 
 class World:
@@ -264,10 +292,12 @@ class World:
         bizs: dict[str, dict[str, dict[str, Any]]],
         *,
         stage: dict[str, Any] | None = None,
+        tenants: dict[str, dict[str, Any]] | None = None,
     ) -> None:
         """Push a whole tree over what stands."""
         documents: dict[str, Any] = {
-            f"tenants__{self.tenants[first]}": {"api_keys": [key]} for first, key in KEYS.items()
+            f"tenants__{self.tenants[first]}": {"api_keys": [key], **(tenants or {}).get(first, {})}
+            for first, key in KEYS.items()
         }
         for first, each in bizs.items():
             for name, document in each.items():
@@ -280,6 +310,9 @@ class World:
             "fleet": {"idle_seconds": 0.0, "concurrency": 8, "max_consumers": 4},
             **(stage or {}),
         }
+        # How full the disk is that the tests run on is no matter of theirs.
+        thresholds = {"storage_ratio": 1.0, **documents["stage"].get("thresholds", {})}
+        documents["stage"]["thresholds"] = thresholds
         write_tree(self.ssm, STAGE, texts(**documents), delete=True)
 
     def call(self, function: str, event: Any, context: Context | None = None) -> Any:
@@ -311,7 +344,7 @@ class World:
         self.parts.append(parts)
         return parts
 
-    def _client(self, service: str, *, region: str | None = None) -> Any:
+    def _client(self, service: str, *, region: str | None = None, **_: object) -> Any:
         if service in self.stand_ins:
             return self.stand_ins[service]
         return AwsClient(self, service, boto3.client(service, region_name=region))
@@ -323,7 +356,7 @@ class World:
 
     def context(self) -> RouterContext:
         """The router's context, below the HTTP of which there is one event a process."""
-        needs = (Need.REDIS, Need.NODES, Need.CONSUMER, Need.ID_ISSUER)
+        needs = (Need.REDIS, Need.NODES, Need.CONSUMER, Need.ID_ISSUER, Need.TRIALS)
         return RouterContext(self.open(Settings.from_environment(needs=needs), names.ROUTER))
 
     def application(self, function: str) -> Any:
@@ -382,8 +415,9 @@ class World:
                 database = self.mongo[name]
                 for collection in database.list_collection_names():
                     found += database[collection].count_documents({"flag": {"$exists": True}})
-        # A spider that was deleted stays for the jobs that name it.
-        there = {"tenant": tenant, "gone_at": {"$exists": False}}
+        # A spider that was deleted stays for the jobs that name it; jobs of what was submitted
+        # under a name are counted by their requests.
+        there = {"tenant": tenant, "gone_at": {"$exists": False}, "by": {"$ne": "submission"}}
         kept = (self.control[name].count_documents(there) for name in _KEPT)
         return found + sum(kept)
 
@@ -430,6 +464,7 @@ def a_world(
             names.ENV_CONSUMER_FUNCTION: names.function_name(STAGE, names.CONSUMER),
             names.ENV_CONSUMER_CEILING: str(CEILING),
             names.ENV_ID_ISSUER_FUNCTION: names.function_name(STAGE, names.ID_ISSUER),
+            names.ENV_TRIALS_FUNCTION: names.function_name(STAGE, names.TRIALS),
         }.items():
             patch.setenv(name, value)
         stack.enter_context(mock_aws())

@@ -11,6 +11,7 @@ from tests.kit.jobs import Expanded, Job, JobOrder, JobStarter
 from tests.kit.kernel import QueueKey
 from tests.kit.requests import BATCH_LIMIT, Request
 from tests.kit.spiders import Range, Start, url_at
+from tests.kit.worker import SteadyTime
 from tests.kit.worlds.memory import DOCS, World, make_biz, make_tree
 
 
@@ -39,11 +40,13 @@ def run(
     jobs: object = None,
     time_left: Callable[[], float] | None = None,
     batch: int = BATCH_LIMIT,
+    steady: SteadyTime | None = None,
     **changes: object,
 ) -> Expanded:
     """Expand until nothing is due; again after the longest wait for each further round."""
     done = Expanded()
     ports = with_changes(world.expanding(jobs, **changes), batch=batch)
+    ports = ports if steady is None else with_changes(ports, steady=steady)
     for number in range(rounds):
         if number:
             world.now += timedelta(minutes=5)

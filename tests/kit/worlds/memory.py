@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 
 from tests.fakes.bidding import MemoryBoard, MemoryProbeCache, MemoryProber
+from tests.fakes.ceilings import MemoryCeilings, MemorySizes
 from tests.fakes.fetching import MemoryFetcher
 from tests.fakes.fleet import MemoryFailureDetector, MemoryPoolBook, MemoryReadings, MemoryWorkers
 from tests.fakes.frontier import MemorySeedFilter, MemorySeeds
@@ -15,6 +16,8 @@ from tests.fakes.jobs import MemoryJobs
 from tests.fakes.ledger import MemoryJournal, MemoryLedgers
 from tests.fakes.politeness import MemoryHosts, MemoryRobotsCache
 from tests.fakes.queue import MemoryOverview, MemoryQueue
+from tests.fakes.quotas import MemoryQuotaCeilings, MemoryQuotaLedgers
+from tests.fakes.reading import MemoryPageReader
 from tests.fakes.records import MemoryCoverages, MemoryDataQueue
 from tests.fakes.recovery import MemoryLeaseBook, MemoryLeaseRevocation, MemoryQueueRebuild
 from tests.fakes.recrawl import MemoryVisits
@@ -23,6 +26,7 @@ from tests.fakes.scaling import MemoryLimit, MemoryQueueSampler, MemoryScalingTa
 from tests.fakes.schedules import MemorySchedules
 from tests.fakes.submission import MemoryIntake, MemorySubmissionKeys
 from tests.kit.bidding import Bidder, JobAuction, LinkProber, Probe
+from tests.kit.ceilings import TenantCeilings, TenantSizesBook
 from tests.kit.config import (
     Biz,
     Field,
@@ -38,7 +42,7 @@ from tests.kit.config import (
     Tree,
 )
 from tests.kit.fleet import Forecast, PoolScaling, Scaling
-from tests.kit.frontier import SeedDispatcher
+from tests.kit.frontier import SeedDispatcher, SeededJobs
 from tests.kit.jobs import (
     JobCancellation,
     JobExpansion,
@@ -46,6 +50,7 @@ from tests.kit.jobs import (
     RunUsage,
 )
 from tests.kit.kernel import FetchError, QueueKey
+from tests.kit.quotas import QuotaDemand, QuotaLedgers, Standing, limits_of
 from tests.kit.records import DataProcessor, SchemaValidator
 from tests.kit.recovery import Reaper, Recovery
 from tests.kit.requests import Ledger
@@ -83,7 +88,7 @@ def make_biz(**changes: object) -> Biz:
         "rules": {"page": RULE},
         "retry": RetryLimits(max_attempts=3, base_seconds=10, max_seconds=60),
         "states": {"reviewed": 100},
-        # What is asked for is what is submitted; manners have tests of their own.
+        # What is asked for is what is submitted; politeness has tests of its own.
         "politeness": Politeness(robots=Robots.IGNORE),
     }
     return Biz(**(settings | changes))  # type: ignore[arg-type]
@@ -136,7 +141,12 @@ class World:
         self.pools = MemoryPoolBook()
         self.keys = MemorySubmissionKeys()
         self.intake = MemoryIntake(self.queue)
+        self.permits = MemoryCeilings(clock=self.clock)
+        self.sizes = MemorySizes()
         self.hosts = MemoryHosts(clock=self.clock)
+        self.quota_ceilings = MemoryQuotaCeilings()
+        self.quota_ledgers = MemoryQuotaLedgers(clock=self.clock)
+        self.quotas = QuotaLedgers(self.quota_ledgers, self.quota_ceilings)  # type: ignore[arg-type]
         self.cancellations = MemoryCancellations(clock=self.clock)
         self.jobs = MemoryJobs()
         self.orphaned = MemoryOrphanedJobs(self.jobs)
@@ -177,12 +187,33 @@ class World:
     def current(self) -> Tree:
         return self.tree
 
+    def follow(self) -> None:
+        """Do nothing: a test's configuration is in force at once."""
+
+    def unfollow(self) -> None:
+        """Do nothing."""
+
     def wake(self, count: int) -> None:
         self.woken.append(count)
 
     @property
     def warnings(self) -> list[str]:
         return self.warned.texts
+
+    def ceilings(self) -> TenantCeilings:
+        """The ceilings as one more process opens them; their time is the test's."""
+
+        def passed() -> float:
+            return (self.now - START).total_seconds()
+
+        steady = SteadyTime(passed)
+        book = TenantSizesBook(
+            redis=self.permits,  # type: ignore[arg-type]
+            stored=self.sizes,  # type: ignore[arg-type]
+            open=self.queue.open,  # type: ignore[arg-type]
+            steady=steady,
+        )
+        return TenantCeilings(redis=self.permits, sizes=book, steady=steady)  # type: ignore[arg-type]
 
     def submission(self, **changes: object) -> Submissions:
         ports: dict[str, object] = {
@@ -193,6 +224,7 @@ class World:
             "workers": self.workers,
             "keys": self.keys,
             "intake": self.intake,
+            "ceilings": self.ceilings(),
             "waker": self,
         }
         return Submissions(**(ports | changes))  # type: ignore[arg-type]
@@ -233,6 +265,10 @@ class World:
         }
         return PoolScaling(**(ports | changes))  # type: ignore[arg-type]
 
+    def standings(self, biz: str, tenant: str = "default") -> list[Standing]:
+        """How the quotas stand that work of a biz is under."""
+        return self.quotas.standings(limits_of(self.tree, tenant, biz), self.now)
+
     def ahead(self, **changes: object) -> Forecast:
         ports: dict[str, object] = {
             "sampler": self.sampler,
@@ -241,6 +277,7 @@ class World:
             "hosts": self.hosts,
             "store": self.store,
             "jobs": self.jobs,
+            "quotas": QuotaDemand(self.quotas, self.jobs.quota_terms),
         }
         return Forecast(**(ports | changes))  # type: ignore[arg-type]
 
@@ -254,9 +291,9 @@ class World:
         }
         return Scaling(**(ports | changes))  # type: ignore[arg-type]
 
-    def seeding(self) -> SeedDispatcher:
+    def seeding(self, jobs: SeededJobs | None = None) -> SeedDispatcher:
         return SeedDispatcher(
-            seeds=self.seeds, filter=self.seed_filter, submission=self.submission()
+            seeds=self.seeds, filter=self.seed_filter, submission=self.submission(), jobs=jobs
         )
 
     def draining(self) -> DataProcessor:
@@ -334,8 +371,15 @@ class World:
         }
         return partial(Bidder, **(ports | changes))
 
-    def work(self, pages: dict[str, object], **changes: object) -> WorkerServices:
+    def work(
+        self,
+        pages: dict[str, object],
+        extractor: object | None = None,
+        executors: object | None = None,
+        **changes: object,
+    ) -> WorkerServices:
         ports: dict[str, object] = {
+            "reader": MemoryPageReader(extractor or Titles(), executors or Lines()),
             "config": self,
             "queue": self.queue,
             "store": self.store,
@@ -348,10 +392,9 @@ class World:
             "fetcher": MemoryFetcher(pages),  # type: ignore[arg-type]
             "hosts": self.hosts,
             "robots": self.robots,
-            "extractor": Titles(),
-            "executors": Lines(),
             "validator": SchemaValidator(),
             "coverages": self.coverages,
+            "ceilings": self.ceilings(),
             "visits": self.visits,
             "seeding": self.seeding(),
             "draining": self.draining(),
@@ -359,6 +402,7 @@ class World:
             "advancing": self.advancing(),
             "readings": self.readings,
             "demands": self.demands,
+            "quotas": self.quotas,
             "bidder": self.bidder(),
             "awarding": self.auction(),
             "clock": self.clock,

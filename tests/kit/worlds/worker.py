@@ -121,7 +121,13 @@ def leave_alone(world: World, host: str, seconds: float, tenant: str = "default"
     """Let the host ask for fewer requests: nobody has a turn there for so long."""
     limits = world.tree.stage.hosts
     overload = HostReport(
-        host=host, tenant=tenant, running=0, overloads=1, retry_after_seconds=seconds, limits=limits
+        host=host,
+        origin=f"https://{host}",
+        tenant=tenant,
+        running=0,
+        overloads=1,
+        retry_after_seconds=seconds,
+        limits=limits,
     )
     world.hosts.report([overload], "another")
 

@@ -29,6 +29,9 @@ def test_coverage_is_shown_by_field_with_its_share():
                 {"name": "title", "count": 3, "share": 1.0},
                 {"name": "wild", "count": 9, "share": 1.0},
             ],
+            "empty": [],
+            "mostly_empty": False,
+            "hours": [],
         },
         {
             "rule": "detail",
@@ -38,5 +41,8 @@ def test_coverage_is_shown_by_field_with_its_share():
             "records": 0,
             "rejected": 0,
             "fields": [],
+            "empty": [],
+            "mostly_empty": False,
+            "hours": [],
         },
     ]

@@ -321,7 +321,7 @@ def test_a_ledger_is_shown_term_by_term(lost, balanced):
 
     def ledger(tenant, biz, job):
         asked.append((tenant, biz, job))
-        return Ledger(submitted=10 + lost, pending=1, leased=2, done=4, dead=2, others=1)
+        return Ledger(submitted=10 + lost, pending=1, leased=2, done=4, dead=2, own={100: 1})
 
     event = an_event(path="/v1/docs/ledger", queryStringParameters={"job": "nightly"})
     status, shown = ask(NoServices(ledger=ledger), event)
@@ -364,5 +364,6 @@ def test_a_worker_is_shown_with_what_it_holds_of_the_biz():
         "pool": "main",
         "done": 0,
         "failed": 0,
+        "version": "",
     }
     assert (shown["workers"][1]["since"], shown["workers"][1]["held"]) == (None, 0)

@@ -27,11 +27,13 @@ TABLE: list[tuple[CrawlfleetError, int, str]] = [
     (errors.ConflictError("it is done"), 409, "conflict"),
     (errors.KeyReusedError("key k stands for another"), 422, "key-reused"),
     (errors.BacklogFullError("full", retry_after_seconds=7.2), 429, "backlog-full"),
+    (errors.TenantSuspendedError("not now"), 403, "tenant-suspended"),
     (errors.QuotaExceededError("used up"), 429, "quota-exceeded"),
     (TooLargeBodyError("too large"), 413, "too-large-body"),
     (MethodNotAllowedError("not here", ("GET",)), 405, "method-not-allowed"),
     (errors.StoreUnavailableError("mongodb", "10.0.0.7 refuses"), 503, "store-unavailable"),
-    (errors.ConsumersBusyError(), 503, "consumers-busy"),
+    (errors.TrialsBusyError(5.0), 503, "trials-busy"),
+    (errors.TrialLateError(26.0), 503, "trial-late"),
     (errors.IdsError("redis://10.0.0.7 refuses"), 503, "ids"),
     (errors.WorkerNumbersExhaustedError("10.0.0.7"), 503, "worker-numbers-exhausted"),
     (errors.ClockSteppedBackError("10.0.0.7"), 503, "clock-stepped-back"),
@@ -45,6 +47,7 @@ TABLE: list[tuple[CrawlfleetError, int, str]] = [
     (errors.MessageRefusedError("10.0.0.7"), 500, "internal"),
     (errors.LeaseLostError("10.0.0.7"), 500, "internal"),
     (errors.ExtractError("title", "10.0.0.7"), 500, "internal"),
+    (errors.ReaderKilledError("cpu", "10.0.0.7"), 500, "internal"),
     (errors.FetchError("10.0.0.7"), 500, "internal"),
     (errors.FetchTimeoutError("10.0.0.7"), 500, "internal"),
     (errors.ConnectFailedError("10.0.0.7"), 500, "internal"),
@@ -54,6 +57,9 @@ TABLE: list[tuple[CrawlfleetError, int, str]] = [
     (errors.RobotsDeniedError("10.0.0.7"), 500, "internal"),
     (errors.RobotsUnknownError("10.0.0.7"), 500, "internal"),
     (errors.NoProxyError("10.0.0.7", again_seconds=1.0), 500, "internal"),
+    (errors.NotReadyError("10.0.0.7", again_seconds=1.0), 500, "internal"),
+    (errors.NoReaderError("10.0.0.7", again_seconds=1.0), 500, "internal"),
+    (errors.NoSecretError("10.0.0.7", again_seconds=1.0), 500, "internal"),
     (errors.UnwantedTypeError("10.0.0.7"), 500, "internal"),
     (errors.AddressRefusedError("10.0.0.7"), 500, "internal"),
     (errors.TooLargeError("10.0.0.7"), 500, "internal"),
@@ -122,10 +128,10 @@ def test_an_unavailable_part_is_named_and_nothing_more():
     assert document.detail == said
 
 
-def test_busy_consumers_are_no_fault_and_the_caller_is_reported_what_else_there_is():
-    document = document_of(errors.ConsumersBusyError())
+def test_too_many_trials_are_no_fault_and_the_caller_is_reported_what_else_there_is():
+    document = document_of(errors.TrialsBusyError(5.0))
 
-    assert "all consumers" in document.detail
+    assert "come back in 5 s" in document.detail
     assert "without --remote" in document.detail
-    assert not is_fault(errors.ConsumersBusyError())
+    assert not is_fault(errors.TrialsBusyError(5.0))
     assert is_fault(errors.StoreUnavailableError("mongodb", "away"))

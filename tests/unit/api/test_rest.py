@@ -15,12 +15,12 @@ from tests.kit.api import ROUTES, SERVICE_CLASSES, SERVICES, RestApi, resources_
 from tests.kit.config import Biz, Generation, Stage, Tenant, Tree
 from tests.kit.kernel import (
     ConfigError,
-    ConsumersBusyError,
     InvalidRequestError,
     Listing,
     NotFoundError,
     Problem,
     StoreUnavailableError,
+    TrialsBusyError,
 )
 from tests.kit.requests import Accepted, Record, Refused
 
@@ -46,7 +46,7 @@ class NoServices:
 
     def __init__(self, health: Any = None, **services: Any) -> None:
         self.health = health
-        self._services = {"dispatch_added": lambda: 0, **services}
+        self._services = {"dispatch_added": lambda: 0, "note": lambda: None, **services}
 
     def now(self) -> datetime:
         return NOW
@@ -160,7 +160,7 @@ def test_what_is_expected_is_not_logged_and_what_is_not_is():
         raise ZeroDivisionError
 
     def busy(*_: Any) -> Any:
-        raise ConsumersBusyError
+        raise TrialsBusyError(5.0)
 
     log: list[Exception] = []
     assert ask(NoServices(stats=missing), an_event(), log)[0] == 404

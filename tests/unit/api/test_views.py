@@ -2,9 +2,21 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
-from tests.kit.api import request_views, result_views, schedule_views, views
+from tests.kit.api import (
+    dead_letter_views,
+    explain_views,
+    request_views,
+    result_views,
+    schedule_views,
+    seed_views,
+    views,
+)
+from tests.kit.explain import Explanation, Standing
+from tests.kit.frontier import Seed, SeedSpec, SeedState
 from tests.kit.kernel import InvalidRequestError
+from tests.kit.mongo import new_document, request_of
 from tests.kit.queue import Depth, Rates, Stats
 from tests.kit.requests import (
     Accepted,
@@ -17,7 +29,7 @@ from tests.kit.requests import (
     State,
     Tracked,
 )
-from tests.kit.schedules import Schedule
+from tests.kit.schedules import Schedule, ScheduleState
 
 AT = datetime(2026, 1, 1, 8, 30, 0, 123_000, tzinfo=UTC)
 WRITTEN = "2026-01-01T08:30:00.123Z"
@@ -28,7 +40,8 @@ def a_tracked(**changes) -> Tracked:
     body = Body(url="https://example.org/", rule="page", rule_version="v1", meta={"n": 1})
     request = Request(id=LARGE, tenant="acme", biz="docs", queued_at=AT, body=body)
     timeline = (Event(at=AT, state=State.PENDING, by="router", why="submitted"),)
-    return Tracked(request=request, state=0, attempts=0, timeline=timeline, **changes)
+    facts = {"state": 0, "attempts": 0, "timeline": timeline, **changes}
+    return Tracked(request=request, **facts)
 
 
 def plain(view: object):
@@ -62,16 +75,38 @@ def test_an_entry_is_an_id_or_a_problem():
 
 
 def test_a_request_is_shown_whole_and_its_tenant_is_not():
-    shown = plain(request_views.request_view(a_tracked(due_at=AT, error="x"), lambda _: "reviewed"))
+    label = {0: "pending", 1_000: "reviewed"}.__getitem__
+    tracked = a_tracked(due_at=AT, error="x", state=1_000)
+    shown = plain(request_views.request_view(tracked, label))
 
     assert shown["id"] == str(LARGE)
-    assert (shown["state"], shown["flag"]) == ("reviewed", 0)
+    assert (shown["state"], shown["flag"]) == ("reviewed", 1_000)
     assert (shown["queued_at"], shown["due_at"]) == (WRITTEN, WRITTEN)
     assert shown["timeline"] == [
-        {"at": WRITTEN, "state": "pending", "by": "router", "why": "submitted"}
+        {"at": WRITTEN, "state": "pending", "by": "router", "why": "submitted", "peers": []}
     ]
     assert (shown["meta"], shown["body"], shown["worker"]) == ({"n": 1}, None, None)
     assert "acme" not in str(shown)
+
+
+def test_headers_that_look_like_credentials_are_masked_in_every_read():
+    headers = {"Authorization": "Bearer s3cr3t", "x-api-KEY": "s3cr3t", "Accept-Language": "de"}
+    shown = {"Authorization": "***", "x-api-KEY": "***", "Accept-Language": "de"}
+    tracked = a_tracked()
+    body = replace(tracked.request.body, headers=headers)
+    tracked = replace(tracked, request=replace(tracked.request, body=body))
+    seed = Seed(
+        key="k",
+        segment="s",
+        spec=SeedSpec(url="https://a.example/", rule="r", headers=headers),
+        state=SeedState.READY,
+        offered_at=AT,
+        due_at=AT,
+    )
+
+    assert request_views.request_view(tracked, str).headers == shown
+    assert dead_letter_views.whole_dead_letter_view(tracked, str).headers == shown
+    assert seed_views.seed_view(seed).headers == shown
 
 
 def test_a_record_is_shown_with_its_fields_as_they_are():
@@ -127,12 +162,32 @@ def test_a_schedule_is_shown_without_its_tenant():
         next_at=AT,
     )
 
-    shown = plain(schedule_views.schedule_view(schedule))
+    shown = plain(schedule_views.schedule_view(schedule, ScheduleState.DUE))
 
-    assert (shown["next_at"], shown["last_fired_at"]) == (WRITTEN, None)
+    assert (shown["state"], shown["next_at"], shown["last_fired_at"]) == ("due", WRITTEN, None)
     assert (shown["missed"], shown["urls"]) == ("all", ["https://example.org/"])
     assert "tenant" not in shown
 
 
 def test_moments_are_written_to_the_millisecond():
     assert views.at(AT + timedelta(microseconds=999)) == WRITTEN
+
+
+def test_an_explanation_links_the_trace_of_a_request_that_has_one():
+    tracked, trace = a_tracked(), "6b49d200" + "ab" * 12
+    traced = replace(tracked, request=replace(tracked.request, trace=trace))
+
+    def shown(of):
+        explained = Explanation(tracked=of, steps=(), standing=Standing(sentence="s", facts={}))
+        return plain(explain_views.explanation_view(explained, str))
+
+    assert (shown(tracked)["trace"], shown(tracked)["trace_url"]) == (None, None)
+    assert shown(traced)["trace"] == trace
+    assert shown(traced)["trace_url"].endswith("#xray:traces/1-6b49d200-" + "ab" * 12)
+
+
+def test_a_trace_is_kept_with_its_request():
+    request = replace(a_tracked().request, trace="6b49d200" + "ab" * 12)
+
+    assert request_of(new_document(request, 1)) == request
+    assert "trace" not in new_document(replace(request, trace=None), 1)

@@ -54,6 +54,7 @@ def test_one_page_is_asked_for_by_its_url():
             "visits": 3,
             "changes": 1,
             "saved": 1,
+            "spared": 0,
             "etag": '"1"',
             "last_modified": None,
             "content": "cd",
@@ -63,12 +64,13 @@ def test_one_page_is_asked_for_by_its_url():
 
 
 def test_without_a_url_all_pages_are_reported_together():
-    totals = VisitTotals(pages=5, visits=20, changes=4, saved=9, due=1)
+    totals = VisitTotals(pages=5, visits=20, changes=4, saved=9, spared=3, due=1)
 
     status, body = ask(NoServices(visit_totals=lambda *_: totals), an_event(path="/v1/docs/visits"))
 
     assert (status, body["visit"]) == (200, None)
-    assert body["totals"] == {"pages": 5, "visits": 20, "changes": 4, "saved": 9, "due": 1}
+    counts = {"visits": 20, "changes": 4, "saved": 9, "spared": 3}
+    assert body["totals"] == {"pages": 5, **counts, "due": 1}
 
 
 def test_a_page_that_is_not_known_is_not_found():

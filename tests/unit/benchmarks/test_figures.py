@@ -1,10 +1,11 @@
 import json
 
 import pytest
+from rich.console import Console
 
 from benchmarks import figures
 from benchmarks.figures import FIGURES, FUNCTIONS, KEYS, flat, percentile, ratio, rotated, verdict
-from benchmarks.summary import keep
+from benchmarks.summary import keep, show
 
 BY_KEY = {figure.key: figure for figure in FIGURES}
 
@@ -17,6 +18,10 @@ def test_the_flat_object_has_exactly_the_agreed_keys():
         "crawl_vs_scrapy_redis",
         "crawl_vs_crawlee",
         "crawl_vs_floor",
+        "tracing_cpu_default",
+        "tracing_cpu_all",
+        "metering_cost_ratio",
+        "forecast_error_median",
         "consumer_rss_mb",
         "two_worker_speedup",
         "two_worker_speedup_saturated",
@@ -43,10 +48,19 @@ def test_the_flat_object_has_exactly_the_agreed_keys():
         "lease_vs_fifo",
         "lease_growth",
         "lookup_p99_ms",
+        "many_bizs_slowdown",
+        "fleet_redis_cores",
+        "fleet_bytes_per_worker",
+        "fleet_calls_growth",
+        "fleet_home_per_s",
         "recovery_leases_s",
         "recovery_leases_worst_s",
         "recovery_all_s",
         "recovery_all_worst_s",
+        "recovery_total_s",
+        "recovery_consumers_s",
+        "recovery_scheduler_s",
+        "recovery_everything_s",
         "scaling_of_plan",
         "scaling_workers",
         "scaling_home_s",
@@ -69,12 +83,17 @@ def test_the_flat_object_has_exactly_the_agreed_keys():
         "import_ms_consumer",
         "import_ms_scheduler",
         "import_ms_monitor",
+        "import_ms_trials",
         "assignment_mean_vs_best",
         "assignment_p95_vs_best",
         "assignment_makespan_vs_best",
         "assignment_waste_vs_best",
         "assignment_killed_vs_best",
         "assignment_unfinished",
+        "quota_overshoot_ratio",
+        "quota_undershoot_ratio",
+        "quota_messages_per_s",
+        "quota_home_per_s",
     ]
 
     found = flat(dict.fromkeys([*agreed, "another"], 1.0), {"older": 2.0})
@@ -181,3 +200,18 @@ def test_a_second_run_of_one_benchmark_keeps_the_others_figures(tmp_path):
     assert list(kept) == list(figures.KEYS)
     details = json.loads((tmp_path / "out" / "latest-details.json").read_text())
     assert details == {"look-up": 1, "rq": [2]}
+
+
+def test_the_table_has_the_least_and_the_most_of_what_was_measured_in_rounds(capsys):
+    keys = ("single_submit_vs_floor", "placement_connections_ratio")
+    rounds = {keys[0]: [0.66, 0.6, 0.74], keys[1]: [0.51, 0.43]}
+
+    show(Console(width=200), {keys[0]: 0.66, keys[1]: 0.47, "ingest_vs_floor": 0.9}, rounds)
+
+    lines = capsys.readouterr().out.splitlines()
+    [submit], [placed], [other] = (
+        [one for one in lines if key in one] for key in (*keys, "ingest_vs_floor")
+    )
+    assert "0.6 to 0.74" in submit
+    assert "0.43 to 0.51" in placed
+    assert " to " not in other.replace(BY_KEY["ingest_vs_floor"].meaning, "")

@@ -95,3 +95,18 @@ def test_imports_are_listed_with_the_slowest_first():
     lines = slowest_first(listed).splitlines()
 
     assert [line.split()[-1] for line in lines[1:]] == ["outer", "inner"]
+
+
+def test_every_benchmark_that_is_named_runs_however_they_are_named(monkeypatch):
+    chosen = []
+
+    def run(names, *_):
+        chosen.extend(names)
+        raise program.BenchError("seen")
+
+    monkeypatch.setattr(program, "_run", run)
+    argv = ["benchmarks", "--quick", "--only", "crawl", "--only", "ingest", "lookup"]
+    monkeypatch.setattr(sys, "argv", argv)
+
+    assert program.main() == 3
+    assert chosen == ["crawl", "ingest", "lookup"]

@@ -1,3 +1,4 @@
+import http.server
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -36,3 +37,55 @@ def api(monkeypatch: pytest.MonkeyPatch, pausing) -> Iterator[ApiServer]:
 def crawlfleet(capfdbinary):
     """Runs the program; what it wrote, and its exit code."""
     return program(capfdbinary)
+
+
+@pytest.fixture
+def site():
+    """A site that answers by path; ``heard`` has the headers of what it was asked."""
+
+    class Site(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.server.heard.append((self.path, dict(self.headers)))
+            if self.path == "/robots.txt":
+                self.send_response(self.server.robots[0])
+                self.end_headers()
+                self.wfile.write(self.server.robots[1])
+                return
+            if self.path.startswith("/to"):
+                self.send_response(302)
+                self.send_header("Location", self.path.removeprefix("/to") or "/to")
+                self.end_headers()
+                return
+            self.send_response(404 if self.path == "/gone" else 200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            if self.path == "/endless":
+                while self.server.open:
+                    try:
+                        self.wfile.write(b"x" * 65_536)
+                    except OSError:
+                        return
+            elif self.path == "/slow":
+                while self.server.open:
+                    try:
+                        self.wfile.write(b"x")
+                        time.sleep(0.05)  # a site that trickles
+                    except OSError:
+                        return
+            else:
+                self.wfile.write(self.server.page)
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site)
+    server.heard, server.open, server.robots = [], True, (404, b"")
+    server.page = b""
+    server.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.open = False
+    server.shutdown()
+    thread.join()
+    server.server_close()

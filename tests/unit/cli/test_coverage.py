@@ -23,10 +23,31 @@ def counted(api):
             "records": 4,
             "rejected": 3,
             "fields": fields,
+            "hours": [
+                {
+                    "started_at": f"2026-03-01T0{hour}:00:00.000Z",
+                    "pages": 10,
+                    "records": 2,
+                    "rejected": 0,
+                    "fields": [{"name": "price", "count": count, "share": count / 2}],
+                }
+                for hour, count in ((8, 2), (9, 0))
+            ],
         },
         {"rule": "detail", "version": "ffffffffffff", "records": 1, "pages": 1},
         {"rule": "list", "version": "111111111111", "current": True},
     ]
+
+
+@pytest.mark.usefixtures("counted")
+def test_each_hour_is_a_line_with_the_share_of_each_field(crawlfleet):
+    done = crawlfleet("rule", "coverage", BIZ, "--hours", "--rule", "detail")
+
+    assert done.code == 0
+    first, second = (line for line in done.lines if "2026-03-01" in line)
+    assert re.search(r"08:00.* 2 .*100\.0%.* 0\.0%", first)
+    assert re.search(r"09:00.* 2 .* 0\.0%", second)
+    assert "█" not in done.out
 
 
 @pytest.mark.usefixtures("counted")

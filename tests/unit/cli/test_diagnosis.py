@@ -22,6 +22,7 @@ from tests.kit.cli import (
 from tests.kit.kernel import PRODUCT, Problem
 from tests.kit.sdk import (
     BizState,
+    FieldCoverage,
     Fleet,
     FleetTotals,
     Headcount,
@@ -29,9 +30,14 @@ from tests.kit.sdk import (
     HostState,
     Incident,
     Ledger,
+    Outcome,
     PartState,
+    ProxyHealth,
+    ProxyPoolHealth,
     Queue,
+    RuleCoverage,
     Running,
+    Schedule,
     Stats,
     Tick,
     Unread,
@@ -72,6 +78,7 @@ def part(name: str, problem: str) -> PartState:
 
 
 BIZ = BizState(tenant="acme", biz="docs")
+AWAY = ProxyHealth(place="http://10.0.0.1:3128", away=True, fault="credentials")
 
 
 def incident(**changes) -> Incident:
@@ -83,7 +90,26 @@ def incident(**changes) -> Incident:
 
 D, F = diagnosis, fleet_diagnosis
 
+
 #: What it sees, and the sentences that come of it: how bad, and some words of each.
+def read_by(rule: str, *, current: bool = True, mostly_empty: bool = False) -> RuleCoverage:
+    return RuleCoverage(
+        rule=rule,
+        version="a" * 12,
+        current=current,
+        records=9,
+        fields=(FieldCoverage(name="price", count=1, share=0.1111),),
+        empty=("price",),
+        mostly_empty=mostly_empty,
+    )
+
+
+def fired(outcome: str | None) -> Schedule:
+    at = datetime(2026, 1, 2, tzinfo=UTC)
+    last = outcome and Outcome(outcome=outcome, fire_at=at, at=at, why="no such rule")
+    return Schedule(name="nightly", cron="0 3 * * *", rule="page", last_outcome=last or None)
+
+
 CASES = {
     # ---- where it is, and whether it answers
     "no address": (
@@ -271,6 +297,23 @@ CASES = {
         lambda: F.of_fleet(fleet(hosts=(HostState(host="a.example", throttled=True),))),
         [(Level.NOTE, "1 host asks for fewer requests: a.example")],
     ),
+    "a pool of proxies that works": (
+        lambda: F.of_fleet(fleet(proxies=(ProxyPoolHealth(name="eu", size=3),))),
+        [],
+    ),
+    "a proxy that is left out": (
+        lambda: F.of_fleet(
+            fleet(proxies=(ProxyPoolHealth(name="eu", size=3, away=1, proxies=(AWAY,)),))
+        ),
+        [(Level.NOTE, "1 of 3 of eu is left out: credentials")],
+    ),
+    "no proxy that works": (
+        lambda: F.of_fleet(
+            fleet(proxies=(ProxyPoolHealth(name="eu", size=1, away=1, proxies=(AWAY,)),))
+        ),
+        [(Level.BROKEN, "none of the 1 proxies of eu works: credentials")],
+    ),
+    "proxies that could not be read": (lambda: F.of_fleet(fleet(proxies=None)), []),
     "strays": (
         lambda: F.of_fleet(fleet(stray_items=2, stray_requests=3)),
         [(Level.LOOK, "5 items and requests wait for bizs that there are not")],
@@ -337,6 +380,26 @@ CASES = {
         lambda: F.of_ledger("docs", Ledger(submitted=9, difference=-1, balanced=False)),
         [(Level.BROKEN, "1 request never submitted")],
     ),
+    "mostly empty": (
+        lambda: F.of_coverage("docs", [read_by("page", mostly_empty=True)]),
+        [(Level.LOOK, "rule page: most fields have no value; of 9 records have one: price 1")],
+    ),
+    "a field is empty": (
+        lambda: F.of_coverage("docs", [read_by("page"), read_by("old", current=False)]),
+        [(Level.NOTE, "rule page: of 9 records have one: price 1")],
+    ),
+    "a fire failed": (
+        lambda: F.of_schedules("docs", [fired("failed"), fired("started"), fired(None)]),
+        [(Level.LOOK, "schedule nightly, of rule page, could not start its job: no such rule")],
+    ),
+    "rules can be tried": (
+        lambda: F.of_trial("docs"),
+        [(Level.FINE, "rules can be tried")],
+    ),
+    "rules cannot be tried": (
+        lambda: F.of_trial("docs", "the function does not answer"),
+        [(Level.LOOK, "rules cannot be tried: the function does not answer")],
+    ),
     "no such biz": (lambda: F.of_no_biz("shop"), [(Level.YOURS, "no such biz")]),
 }
 
@@ -365,10 +428,10 @@ def test_what_is_wrong_comes_with_what_to_do(case):
 def test_no_sentence_is_left_untried(monkeypatch):
     """A case above reaches each place in the source that makes a sentence of the diagnosis."""
 
-    def recorded(*arguments):
+    def recorded(level, check, *words):
         frame = sys._getframe(1)
         lines.add((Path(frame.f_code.co_filename).name, frame.f_lineno))
-        return Saying(*arguments)
+        return Saying(check, level, *words)
 
     lines: set[tuple[str, int]] = set()
     saying = [
@@ -376,8 +439,7 @@ def test_no_sentence_is_left_untried(monkeypatch):
         for name, module in list(sys.modules.items())
         if name.startswith(PRODUCT) and vars(module).get("Saying") is Saying
     ]
-    for module in saying:
-        monkeypatch.setattr(module, "Saying", recorded)
+    monkeypatch.setattr(Level, "saying", recorded)
     for look, _ in CASES.values():
         list(look())
 
@@ -385,7 +447,7 @@ def test_no_sentence_is_left_untried(monkeypatch):
     for module in saying:
         file = Path(module.__file__)
         for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Saying":
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "saying":
                 said.add((file.name, node.lineno, node.end_lineno))
     untried = [
         (name, first)
@@ -405,3 +467,12 @@ def test_the_worst_decides_the_exit_code():
     assert [EXITS[level] for level in levels] == [1, 2, 3]
     assert worst([Saying("a", level, "x") for level in levels]) is Level.BROKEN
     assert set(NAMES) == set(EXITS) == set(Level)
+
+
+def test_what_to_do_about_dead_letters_names_the_biz_that_has_most():
+    bizs = (msgspec.structs.replace(BIZ, biz="few", dead=1), msgspec.structs.replace(BIZ, dead=9))
+
+    [said] = [one for one in F.of_fleet(fleet(bizs=bizs)) if one.level is Level.NOTE]
+
+    assert "`crawlfleet dead list docs` says why" in said.do
+    assert "BIZ" not in said.do

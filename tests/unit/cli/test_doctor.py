@@ -6,7 +6,7 @@ import pytest
 
 from tests.config_documents import texts
 from tests.kit.api import incident_view
-from tests.kit.api_server import BIZ, KEY, ApiServer, Fault, biz, host
+from tests.kit.api_server import BIZ, KEY, ApiServer, Fault, biz, host, proxy_pool
 from tests.kit.broken_servers import broken_server, closed_port
 from tests.kit.cli import knock
 from tests.kit.config import adopt, digest_of, unchecked
@@ -127,7 +127,65 @@ def test_a_tenants_key_is_enough_for_its_own_biz(crawlfleet, api):
 
     assert done.code == 0
     assert "no operator" in said(done, "key", "note")
-    assert [line.partition(":")[0] for line in checks(done)[BIZ]] == ["ok", "ok"]
+    assert [line.partition(":")[0] for line in checks(done)[BIZ]] == ["ok"] * 3
+
+
+def test_rules_that_cannot_be_tried_are_reported_and_nothing_of_a_site_is_asked(crawlfleet, api):
+    fine = crawlfleet("doctor", "--json", "--biz", BIZ)
+    api.trials.mistakes = [{"field": "rule", "message": "nobody tries it"}]
+    broken = crawlfleet("doctor", "--json", "--biz", BIZ)
+
+    assert "ok: rules can be tried" in checks(fine)[BIZ]
+    [line] = [line for line in checks(broken)[BIZ] if "cannot be tried" in line]
+    assert line.startswith("look: ")
+    assert "nobody tries it" in line
+    assert broken.code == 1
+    assert all("page" in asked and "url" not in asked for asked in api.trials.asked)
+
+
+@pytest.mark.parametrize(("mostly", "level", "code"), [(True, "look", 1), (False, "note", 0)])
+def test_a_rule_whose_fields_have_no_value_is_reported_with_the_numbers(
+    crawlfleet, api, mostly, level, code
+):
+    fields = [{"name": "price", "count": 2, "share": 0.0159}]
+    found = {"rule": "page", "version": "a" * 12, "current": True, "records": 126}
+    api.findings.coverage = [
+        {**found, "fields": fields, "empty": ["price"], "mostly_empty": mostly},
+        {**found, "fields": fields, "version": "b" * 12, "current": False},
+    ]
+
+    done = crawlfleet("doctor", "--json", "--biz", BIZ)
+
+    assert done.code == code
+    [line] = [line for line in checks(done)[BIZ] if "rule page" in line]
+    assert line.startswith(f"{level}: ")
+    assert "of 126 records have one: price 2" in line
+
+
+@pytest.mark.parametrize("named", [(), ("--biz", BIZ)])
+def test_a_schedule_whose_fire_failed_is_reported_with_its_rule_and_when_it_is_tried_again(
+    crawlfleet, api, named
+):
+    options = ("--cron", "0 3 * * *", "--rule", "article", "--url", "https://example.org/")
+    crawlfleet("schedule", "put", BIZ, "nightly", *options)
+    api.bizs = [{"name": BIZ, "description": "", "rules": [], "spiders": []}]
+    api.schedules["nightly"] |= {
+        "next_at": "2026-01-02T00:05:00Z",
+        "last_outcome": {
+            "outcome": "failed",
+            "fire_at": "2026-01-02T00:00:00Z",
+            "at": "2026-01-02T00:00:01Z",
+            "job": None,
+            "why": "this biz has no rule 'article'",
+        },
+    }
+
+    done = crawlfleet("doctor", "--json", *named)
+
+    assert done.code == 1
+    [line] = [line for line in checks(done)[BIZ] if "schedule nightly" in line]
+    assert "rule article, could not start its job: this biz has no rule" in line
+    assert "tried again at 2026-01-02 00:05:00Z" in line
 
 
 def test_what_is_open_is_reported_instead_of_all_is_well(crawlfleet, api):
@@ -141,6 +199,34 @@ def test_what_is_open_is_reported_instead_of_all_is_well(crawlfleet, api):
     [line] = [line for line in done.lines if "incidents" in line]
     assert line.split()[:4] == ["look", "incidents", "critical:", "mongodb"]
     assert "a larger disk" in done.out
+
+
+def test_what_is_wrong_is_told_once(crawlfleet, api):
+    """A full disk is an incident and a part's problem; a biz's dead letters are the fleet's."""
+    crawlfleet("submit", BIZ, "https://example.org/1")
+    for one in api.requests.values():
+        one["state"] = "dead"
+    found = an_incident(1, "", kind=Kind.STORAGE, place=Place(part="mongodb", name="main"))
+    api.incidents = [msgspec.to_builtins(incident_view(found))]
+    part = {"part": "mongodb", "up": True, "figures": {}, "missing": {}}
+    full = part | {"name": "main", "problem": "97% of its disk is used"}
+    away = part | {"name": "east", "problem": "no primary"}
+    speeds = {"1s": 0.0, "5s": 0.0, "60s": 0.0}
+    nothing = dict.fromkeys(("queued", "leased", "delayed", "expired", "oldest_seconds"), 0)
+    more = {"planned_seconds": None, "finish_seconds": 0.0, "late": False}
+    more["rates"] = {"submitted": speeds, "processed": speeds}
+    biz = {"biz": BIZ, "tenant": "acme", "dead": 1} | nothing | more
+    api.platform.fleet = {"parts": [full, away], "bizs": [biz, biz | {"biz": "other", "dead": 7}]}
+
+    done = crawlfleet("doctor", "--json", "--biz", BIZ)
+
+    found = checks(done)
+    assert len(found["incidents"]) == 1
+    [line] = found["parts"]
+    assert "east" in line
+    [dead] = found["dead letters"]
+    assert "7 requests were given up on: acme/other 7" in dead
+    assert len([line for line in found[BIZ] if "1 request was given up on" in line]) == 1
 
 
 def test_a_tenants_key_is_reported_what_is_open_of_its_own(crawlfleet, api):
@@ -206,7 +292,7 @@ def test_a_call_that_fails_does_not_end_the_examination(crawlfleet, api):
     done = crawlfleet("doctor", "--json", "--biz", BIZ)
 
     assert done.code == 1
-    assert "not be examined" in said(done, "fleet", "look")
+    assert "not be examined" in said(done, "running", "look")
     assert BIZ in checks(done)
 
 
@@ -381,6 +467,26 @@ def test_hosts_of_a_biz_are_listed(crawlfleet, api):
         "bad.example",
         "new.example",
     ]
+
+
+UNUSED = {"name": "us", "size": None, "away": 0, "proxies": []}
+
+
+def test_the_proxies_of_a_biz_are_listed_with_its_hosts_and_those_of_the_fleet_with_it(
+    crawlfleet, api
+):
+    api.platform.proxies = [proxy_pool("eu", "http://10.0.0.1:3128"), UNUSED]
+
+    for command in (("hosts", BIZ), ("fleet",)):
+        done = crawlfleet(*command)
+        assert done.code == 0
+        assert "proxies eu (1 of 2 away)" in done.out
+        for part in ("http://10.0.0.1:3128", "away", "2026-03-01 12:00:00Z", "50%", "silent"):
+            assert part in done.out
+        assert "proxies us: no worker has used them of late" in done.err
+    found = crawlfleet("hosts", BIZ, "--json").json()["proxies"]
+    assert [one["name"] for one in found] == ["eu", "us"]
+    assert [one["away"] for one in found[0]["proxies"]] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -75,11 +75,29 @@ def test_a_table_of_dead_letters_that_is_cut_says_so(crawlfleet, five):
 def test_a_dead_letter_is_shown_with_what_the_site_said(crawlfleet, five):
     done = crawlfleet("dead", "show", BIZ, "1")
 
-    for part in ("answered 404", "content-type", "text/html", "<h1>gone</h1>", "0.250 s", "w-1"):
+    for part in (
+        "answered 404",
+        "content-type",
+        "text/html",
+        "<h1>gone</h1>",
+        "0.250 s",
+        "w-1",
+        "192.0.2.4",
+    ):
         assert part in done.out
     assert f"crawlfleet dead replay {BIZ} 1" in done.err
     assert crawlfleet("dead", "show", BIZ, "1", "--json").json()["sample"]["encoding"] == "text"
     assert crawlfleet("dead", "show", BIZ, "17").code == 4
+
+
+def test_a_page_that_robots_txt_forbids_is_not_advised_to_be_replayed(crawlfleet, five):
+    five.findings.dead_letter(7, reason="RobotsDenied")
+
+    done = crawlfleet("dead", "show", BIZ, "7")
+
+    assert done.code == 0
+    assert "it would end so again while the site forbids it" in done.err
+    assert "dead replay" not in done.err
 
 
 def test_a_dead_letter_from_the_web_does_not_steer_the_terminal(crawlfleet, five):
@@ -118,7 +136,7 @@ def test_all_that_a_filter_means_are_replayed(crawlfleet, five):
     done = crawlfleet("dead", "replay", BIZ, "--reason", "PageGone", "--host", "example.org")
 
     assert (done.code, done.out) == (0, "replayed 3\n")
-    assert "left 1 letter " in done.err
+    assert "left 1 dead letter " in done.err
     rest = crawlfleet("dead", "replay", BIZ, "--all", "--limit", "1", "--json")
     assert rest.json() == {"replayed": 1, "skipped": 1, "more": True}
 
@@ -141,6 +159,23 @@ def test_a_purge_of_many_where_nobody_is_asked_needs_a_yes(crawlfleet, five, mon
     assert crawlfleet("dead", "purge", BIZ, "--all").code == 2
     assert len(five.findings.dead_letters) == 5
     assert crawlfleet("dead", "purge", BIZ, "--all", "--limit", "3", "--yes").out == "purged 3\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "question"),
+    [
+        (("dead", "purge"), "Remove the dead letters of a{b} - all of them - for ever?"),
+        (("seeds", "forget"), "Forget the seeds of a{b} - all of them -?"),
+    ],
+)
+def test_a_biz_with_braces_in_its_name_is_asked_about(crawlfleet, api, answers, command, question):
+    answers("n\n")
+
+    declined = crawlfleet(*command, "a{b}", "--all")
+
+    assert declined.code == 1
+    assert question in declined.err
+    assert "nothing was " in declined.err
 
 
 def test_dead_letters_named_by_id_are_purged_without_a_question(crawlfleet, five):
@@ -175,11 +210,20 @@ def test_a_request_is_explained(crawlfleet, api):
     assert crawlfleet("explain", BIZ, "17").code == 4
 
 
+def test_what_is_neither_an_id_nor_a_url_is_named_before_anybody_is_asked(crawlfleet, api):
+    done = crawlfleet("explain", BIZ, "127.0.0.1:8080/book/1.html")
+
+    assert done.code == 2
+    assert "'127.0.0.1:8080/book/1.html' is neither an id nor a URL" in done.err
+    assert "https://" in done.err
+
+
 def test_a_url_is_explained(crawlfleet, api):
     done = crawlfleet("explain", BIZ, URL)
 
     assert (done.code, "no seed" in done.lines[0]) == (0, True)
     assert "this visit" in done.out
+    assert "(asked 192.0.2.5)" in done.out
     found = crawlfleet("explain", BIZ, URL, "--rule", "article", "--json").json()
     assert found["standing"]["facts"]["rule"] == "article"
     wrong = crawlfleet("explain", BIZ, "17", "--rule", "article")
@@ -269,12 +313,19 @@ def test_a_ledger_that_does_not_balance_says_so_and_what_to_do(crawlfleet, api, 
 def test_workers_are_listed_with_how_they_are(crawlfleet, api):
     assert "no worker lives" in crawlfleet("workers", BIZ).err
     api.findings.workers = [
-        {"worker": "w-7", "health": "suspected", "phi": 5.25, "silent_seconds": 4.4, "held": 3}
+        {
+            "worker": "w-7",
+            "health": "suspected",
+            "phi": 5.25,
+            "silent_seconds": 4.4,
+            "held": 3,
+            "version": "0.9.1",
+        }
     ]
 
     done = crawlfleet("workers", BIZ)
 
-    assert all(part in done.out for part in ("w-7", "suspected", "5.2", "4.4 s", "3"))
+    assert all(part in done.out for part in ("w-7", "suspected", "5.2", "4.4 s", "3", "0.9.1"))
     assert crawlfleet("workers", BIZ, "--json").json()["workers"][0]["worker"] == "w-7"
 
 

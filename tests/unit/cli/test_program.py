@@ -2,6 +2,8 @@ import contextlib
 import json
 import os
 import pty
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -98,8 +100,29 @@ def test_without_an_address_it_says_what_to_do(crawlfleet, monkeypatch, tmp_path
     done = crawlfleet("stats", "news")
 
     assert done.code == 2
-    assert len(done.err.splitlines()) == 2
+    assert len(done.err.splitlines()) == 1  # one export mends both
     assert "crawlfleet up" in done.err
+
+
+def test_outside_the_checkout_of_a_local_cloud_the_one_command_that_helps_is_named(
+    crawlfleet, monkeypatch, tmp_path
+):
+    monkeypatch.delenv("CRAWLFLEET_API_URL", raising=False)
+    monkeypatch.delenv("CRAWLFLEET_API_KEY", raising=False)
+    state = tmp_path / "a checkout" / ".crawlfleet"
+    state.mkdir(parents=True)
+    (state / "local.json").write_text('{"api_url": "http://127.0.0.1:9", "api_key": "k"}')
+    monkeypatch.setattr("crawlfleet.sdk.address._PACKAGE", state.parent / "layers" / "sdk")
+    monkeypatch.chdir(tmp_path)
+
+    done = crawlfleet("stats", "news")
+
+    assert done.code == 2
+    [command] = set(re.findall("`(.*?)`", done.err))
+    assert command == f"export CRAWLFLEET_STATE='{state}'"
+    name, _, value = command.removeprefix("export ").partition("=")
+    monkeypatch.setenv(name, shlex.split(value)[0])
+    assert crawlfleet("stats", "news").code == 3
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(api):
@@ -171,18 +194,19 @@ def test_the_demo_gets_its_options_and_its_exit_code_comes_back(crawlfleet, chec
 
 def test_without_a_checkout_it_says_what_to_do(capsys, tmp_path):
     with pytest.raises(click.exceptions.Exit) as caught:
-        find_checkout([tmp_path])
+        find_checkout("down", [tmp_path])
 
     said = capsys.readouterr().err
     assert caught.value.exit_code == 4
-    assert "make up" in said
+    assert "`make down`" in said
+    assert "make up" not in said
     assert "CRAWLFLEET_API_URL" in said
 
 
 def test_outside_any_checkout_the_package_finds_its_own(crawlfleet, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
-    assert find_checkout() == ROOT
+    assert find_checkout("up") == ROOT
     assert state_folder(None, ROOT) == tmp_path / ".crawlfleet"
 
 
@@ -247,3 +271,66 @@ def test_watching_on_a_terminal_draws_in_place(api):
 
     assert drawn.count(b"news: totals") >= 3
     assert b"\x1b[1A" in drawn
+
+
+def completed(*words: str) -> str:
+    """The program's answer to a shell that asks how the last word goes on."""
+    asked = {
+        "_CRAWLFLEET_COMPLETE": "bash_complete",
+        "COMP_WORDS": " ".join(("crawlfleet", *words)),
+        "COMP_CWORD": str(len(words)),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    command = [sys.executable, "-X", "importtime", "-m", "crawlfleet.cli"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=os.environ | asked, check=False
+    )
+    assert "crawlfleet.cli.submission" not in done.stderr
+    return done.stdout
+
+
+def test_a_shell_completes_commands_options_and_their_values():
+    assert completed("rec") == "plain,records\n"
+    assert completed("job", "st") == "plain,start\n"
+    assert completed("records", "news", "--rule-v") == "plain,--rule-version\n"
+    assert completed("records", "news", "--order", "n") == "plain,newest\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_what_completes_commands_is_printed_for_each_shell(crawlfleet, shell):
+    done = crawlfleet("completion", shell)
+
+    assert (done.code, "_CRAWLFLEET_COMPLETE" in done.out) == (0, True)
+
+
+def test_states_have_a_colour_on_a_terminal_and_none_elsewhere(crawlfleet, api, monkeypatch):
+    api.requests["7"] = {"id": "7", "url": "https://example.org/", "state": "dead"}
+
+    def shown(**environ: str) -> bytes:
+        """The list of requests as a terminal gets it."""
+        ours, theirs = pty.openpty()
+        subprocess.run(
+            [sys.executable, "-m", "crawlfleet.cli", "requests", "news"],
+            stdout=theirs,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), **environ},
+            check=True,
+        )
+        os.close(theirs)
+        with contextlib.closing(os.fdopen(ours, "rb", buffering=0)) as stream:
+            return stream.read(10_000)
+
+    assert b"\x1b[31mdead" in shown()
+    assert b"\x1b" not in shown(NO_COLOR="1")
+    assert "\x1b" not in crawlfleet("requests", "news").out
+
+
+def test_tables_keep_the_width_that_columns_says_and_ids_whole(crawlfleet, api, monkeypatch):
+    api.jobs.keep("nightly.20261121T030000Z", spider="a-spider-with-a-long-name-of-its-own")
+    monkeypatch.setenv("COLUMNS", "70")
+
+    narrow = crawlfleet("job", "list", "news")
+
+    assert "nightly.20261121T030000Z" in narrow.out
+    assert max(map(len, narrow.lines)) <= 70
+    monkeypatch.delenv("COLUMNS")
+    assert max(map(len, crawlfleet("job", "list", "news").lines)) <= 120

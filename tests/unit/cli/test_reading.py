@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.kit.api_server import BIZ, FIRST_ID, KEY, Fault, record
+from tests.kit.api_server import BIZ, FIRST_ID, Fault, record
 
 URL = "https://example.org/a"
 
@@ -55,6 +55,53 @@ def test_texts_from_the_web_do_not_steer_the_terminal(crawlfleet, three):
     assert "\\x1b[2J[bold]\\x9b31mgone" in done.out
 
 
+TO_REVIEWED = ("--from", "done", "--to", "reviewed")
+
+
+def test_requests_are_changed_to_a_state_of_the_bizs_own(crawlfleet, three):
+    three.finish()
+    ids = [str(FIRST_ID + n) for n in range(2)]
+
+    done = crawlfleet("transition", BIZ, *ids, *TO_REVIEWED, "--why", "by Ann")
+
+    assert (done.code, done.out) == (0, "changed 2, refused 0\n")
+    assert json.loads(three.calls[-1].body)["why"] == "by Ann"
+    again = crawlfleet("transition", BIZ, ids[0], *TO_REVIEWED)
+    assert (again.code, again.out) == (0, "changed 0, refused 0, 1 were already\n")
+
+
+def test_those_that_could_not_be_changed_are_named_and_the_exit_code_says_so(crawlfleet, three):
+    three.requests[str(FIRST_ID)]["state"] = "done"
+
+    done = crawlfleet("transition", BIZ, str(FIRST_ID), str(FIRST_ID + 1), "17", *TO_REVIEWED)
+
+    assert (done.code, done.out) == (1, "changed 1, refused 2\n")
+    assert f"{FIRST_ID + 1}: request {FIRST_ID + 1} is pending, not done" in done.err
+    assert "17: no request" in done.err
+
+
+def test_ids_are_read_from_standard_input_and_each_is_a_line_of_json(
+    crawlfleet, three, monkeypatch
+):
+    three.finish()
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{FIRST_ID}\n\n {FIRST_ID + 1} \n"))
+
+    done = crawlfleet("transition", BIZ, "-", *TO_REVIEWED, "--json")
+
+    assert done.code == 0
+    assert [json.loads(line) for line in done.out.splitlines()] == [
+        {"id": str(FIRST_ID + n), "state": "reviewed"} for n in range(2)
+    ]
+
+
+def test_a_transition_that_the_biz_has_not_is_bad_input(crawlfleet, three):
+    done = crawlfleet("transition", BIZ, "17", "--from", "done", "--to", "archived")
+
+    assert done.code == 2
+    assert "to_state: done may become reviewed" in done.err
+    assert crawlfleet("transition", BIZ, *TO_REVIEWED).code == 2
+
+
 def test_a_request_is_cancelled_once(crawlfleet, three):
     assert crawlfleet("cancel", BIZ, str(FIRST_ID)).out == f"{FIRST_ID} cancelled\n"
 
@@ -71,13 +118,44 @@ def test_requests_are_listed_in_a_table_or_as_lines(crawlfleet, three):
     assert [row["id"] for row in rows] == [str(FIRST_ID + n) for n in range(3)]
     assert three.calls[-1].params["since"].endswith("Z")
     assert three.calls[-1].params["state"] == "pending"
+    none = crawlfleet("requests", BIZ, "--job", "june")
+    assert three.calls[-1].params["job"] == "june"
+    assert none.err.endswith("with job june\n")
+
+
+def test_requests_of_a_page_or_a_job_are_a_table_the_newest_first(crawlfleet, three):
+    crawlfleet("submit", BIZ, f"{URL}/9", "--job", "june")
+
+    every = crawlfleet("requests", BIZ)
+    of_page = crawlfleet("requests", BIZ, "--url", f"{URL}/1")
+    of_job = crawlfleet("requests", BIZ, "--job", "june", "--url", f"{URL}/9", "--json")
+
+    ids = [line.split()[0] for line in every.lines[2:] if "://" not in line]
+    assert ids == [str(FIRST_ID + n) for n in (3, 2, 1, 0)]
+    assert every.lines[0].split() == ["id", "state", "job", "queued", "tries", "records"]
+    assert every.lines[2].split()[1:3] == ["pending", "june"]
+    assert [line.strip() for line in of_page.lines if "://" in line] == [f"{URL}/1"]
+    assert [row["job"] for row in of_job.rows()] == ["june"]
+    assert "order" not in three.calls[-1].params
+    assert crawlfleet("requests", BIZ, "--order", "oldest").lines[2].startswith(str(FIRST_ID))
 
 
 def test_a_table_that_is_cut_says_so(crawlfleet, three):
     done = crawlfleet("requests", BIZ, "--limit", "2")
 
-    assert f"{URL}/2" not in done.out
+    assert f"{URL}/0" not in done.out
     assert "more than these 2" in done.err
+    assert "--url" in done.err
+
+
+def test_bizs_are_listed_with_their_rules_and_spiders(crawlfleet, api):
+    assert "config push FOLDER --stage STAGE" in crawlfleet("bizs").err
+    one = {"name": "news", "description": "Daily.", "rules": ["article", "list"], "spiders": []}
+    api.bizs.append(one)
+
+    assert crawlfleet("bizs", "--json").json() == {"bizs": [one]}
+    shown = crawlfleet("bizs")
+    assert shown.lines[-1].split(None, 3)[:3] == ["news", "article,", "list"]
 
 
 # ---- figures -------------------------------------------------------------------------------------
@@ -88,13 +166,14 @@ def test_a_list_of_none_says_so_and_what_was_asked_for(crawlfleet, three):
 
     assert (done.code, done.out) == (0, "")
     assert done.err.endswith("with state leased\n")
+    both = crawlfleet("requests", BIZ, "--since", "15m", "--state", "leased")
+    assert "with state leased, since 20" in both.err
 
 
 def test_the_workers_time_is_said_to_be_a_sum(crawlfleet, three):
-    said = " ".join(crawlfleet("stats", BIZ).out.split())
+    words = set(crawlfleet("stats", BIZ).out.split())
 
-    assert "summed over" in said
-    assert "at once" in said
+    assert {"summed", "over", "all", "pages,", "also", "under", "way", "at", "once"} <= words
 
 
 def test_stats_are_shown_in_tables_or_as_json(crawlfleet, three):
@@ -159,11 +238,64 @@ def test_csv_has_a_column_for_every_field_that_occurs(crawlfleet, library, tmp_p
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_csv_with_chosen_fields_has_those_columns_only(crawlfleet, library):
-    done = crawlfleet("records", BIZ, "--format", "csv", "--fields", "price, title")
+def test_a_records_trace_is_in_jsonl_and_in_a_column_of_its_own_where_any_has_one(
+    crawlfleet, library
+):
+    assert "_trace" not in crawlfleet("records", BIZ, "--format", "csv").out
+    library.records[1]["trace"] = "ab" * 16
 
-    assert done.lines[0].endswith("_stored_at,price,title")
-    assert done.lines[3].endswith(",3.5,x")
+    rows = list(csv.DictReader(io.StringIO(crawlfleet("records", BIZ, "--format", "csv").out)))
+    chosen = crawlfleet("records", BIZ, "--format", "csv", "--fields", "title,_trace")
+    lines = crawlfleet("records", BIZ, "--json").rows()
+
+    assert [row["_trace"] for row in rows] == ["", "ab" * 16, ""]
+    assert chosen.lines[0] == "title,_trace"
+    assert chosen.lines[2].endswith(f",{'ab' * 16}")
+    assert [line["trace"] for line in lines] == [None, "ab" * 16, None]
+
+
+def test_no_cell_of_csv_is_a_formula_and_numbers_stay_as_they_are(crawlfleet, api, tmp_path):
+    formulas = ("=1+1", "+cmd|'/c calc'!A0", "-2+3", "@SUM(A1)", "\tx", "\r=1")
+    numbers = (-3, -1.5, "-12.50", "+4e-2", "-", "it's")
+    for number, value in enumerate((*formulas, *numbers)):
+        api.records.append(record(str(number), 0, **{"=value": value}))
+    file, cursor = tmp_path / "out.csv", tmp_path / "cursor"
+    options = ("records", BIZ, "--format", "csv", "--cursor-file", str(cursor), "-o", str(file))
+
+    crawlfleet(*options)
+    # What it has begun it goes on with: the columns are read back as they were meant.
+    api.records.append(record("99", 0, **{"=value": "last"}))
+    again = crawlfleet(*options)
+
+    header, *rows = csv.reader(io.StringIO(file.read_bytes().decode(), newline=""))
+    assert (again.code, header[-1]) == (0, "'=value")
+    cells = list({row[0]: row[-1] for row in rows}.values())
+    assert cells[: len(formulas)] == [f"'{value}" for value in formulas]
+    assert cells[len(formulas) :] == ["-3", "-1.5", "-12.50", "+4e-2", "'-", "it's", "last"]
+
+
+def test_csv_with_chosen_fields_has_those_columns_only_in_that_order(crawlfleet, library):
+    csv_of = ("records", BIZ, "--format", "csv", "--fields")
+
+    done = crawlfleet(*csv_of, "price, title")
+    beside = crawlfleet(*csv_of, "_url,title,_stored_at,_id", "--limit", "1")
+
+    assert done.lines == ["price,title", ",Börse", ",", "3.5,x"]
+    assert beside.lines == [
+        "_url,title,_stored_at,_id",
+        "https://example.org/1,Börse,2026-01-01T00:00:01.500000Z,1-0",
+    ]
+
+
+def test_columns_come_in_the_order_of_the_rule_though_a_field_of_it_is_new(crawlfleet, api):
+    api.records = [record("1", 0, url="u", words=1)]
+    api.records += [record("2", 0, first=0, url="u", title="x", topic="t", words=1, last=2)]
+
+    done = crawlfleet("records", BIZ, "--format", "csv")
+    table = crawlfleet("records", BIZ, "--format", "table", "--order", "oldest")
+
+    assert done.lines[0].endswith("_job,first,url,title,topic,words,last")
+    assert table.lines[0].split()[2:] == ["first", "url", "title", "topic", "words"]
 
 
 def test_a_field_that_no_record_has_is_an_error_and_nothing_is_written(
@@ -178,8 +310,98 @@ def test_a_field_that_no_record_has_is_an_error_and_nothing_is_written(
 
     assert (done.code, file.read_text()) == (2, "old")
     assert re.search(r"'prise'.* price", done.err)
-    assert (some.code, "'prise'" in some.err) == (0, True)
-    assert "1 record in " in some.err
+    assert (some.code, "'prise'" in some.err) == (2, True)
+    assert not (tmp_path / "some.csv").exists()
+
+
+def test_a_field_that_no_record_has_is_refused_before_the_first_row(crawlfleet, library):
+    for form in ("jsonl", "csv", "table"):
+        done = crawlfleet("records", BIZ, "--format", form, "--fields", "title,prise")
+
+        assert (done.code, done.out) == (2, "")
+        assert re.search(r"'prise'; they have price, title, tags", done.err)
+    later = crawlfleet("records", BIZ, "--cursor", "2", "--fields", "title,prise")
+    assert (later.code, len(later.rows()), "'prise'" in later.err) == (0, 1, True)
+    library.records.clear()
+    assert crawlfleet("records", BIZ, "--fields", "prise").code == 0
+
+
+def test_a_field_that_only_other_records_have_is_no_error(crawlfleet, library):
+    fields = [{"name": "isbn", "count": 3, "share": 1.0, "why": None}]
+    library.findings.coverage = [{"rule": "article", "version": "1", "fields": fields}]
+
+    done = crawlfleet("records", BIZ, "--format", "csv", "--fields", "title,isbn", "--limit", "1")
+
+    assert (done.code, done.err) == (0, "")
+    assert done.lines[0] == "title,isbn"
+
+
+def test_lines_have_the_chosen_fields_alone(crawlfleet, library):
+    rows = crawlfleet("records", BIZ, "--fields", "price,title").rows()
+
+    assert [row["fields"] for row in rows] == [
+        {"title": "Börse"},
+        {"title": None},
+        {"price": 3.5, "title": "x"},
+    ]
+
+
+def test_records_are_asked_for_by_what_they_are(crawlfleet, library):
+    options = {
+        "--job": "june",
+        "--rule": "article",
+        "--rule-version": "1a",
+        "--host": "a.example",
+        "--field": "price=3.5",
+        "--until": "2026-01-31T08:00:00Z",
+        "--order": "newest",
+    }
+    typed = [each for pair in options.items() for each in pair]
+
+    done = crawlfleet("records", BIZ, "--since", "2h", *typed)
+
+    assert done.code == 0
+    asked = library.calls[-1].params
+    assert {name: asked[name.strip("-").replace("-", "_")] for name in options} == options
+    assert asked["since"].endswith("Z")
+    for wrong in (("--follow",), ("--cursor", "1")):
+        assert crawlfleet("records", BIZ, "--order", "newest", *wrong).code == 2
+
+
+def test_a_table_shows_the_newest_records_with_a_column_a_field(crawlfleet, library):
+    library.records[0]["fields"]["title"] = "a long title " * 30
+    library.records[0]["request_id"] = "7300123456789012345"
+
+    done = crawlfleet("records", BIZ, "--format", "table")
+
+    assert library.calls[0].params["order"] == "newest"
+    head = next(line for line in done.lines if line.strip())
+    assert head.split() == ["request", "stored", "url", "title", "tags", "price"]
+    assert "7300123456789012345" in done.out
+    assert max(map(len, done.lines)) <= 120
+    assert len(done.lines) == 5, done.out
+    few = crawlfleet("records", BIZ, "--format", "table", "--fields", "tags", "--limit", "2")
+    assert "title" not in few.out
+    assert "there are more than these 2" in few.err
+    assert crawlfleet("records", BIZ, "--format", "table", "--output", "x.txt").code == 2
+    library.records.clear()
+    none = crawlfleet("records", BIZ, "--format", "table")
+    assert (none.code, none.out, none.err) == (0, "", "there are none\n")
+
+
+def test_rows_of_csv_carry_the_job_and_a_file_of_before_goes_on_as_it_was(
+    crawlfleet, library, tmp_path
+):
+    library.records[2]["job"] = "june"
+    new = crawlfleet("records", BIZ, "--format", "csv")
+    file = tmp_path / "old.csv"
+    file.write_text("_id,_request_id,_url,_rule,_stored_at,title\r\n")
+
+    crawlfleet("records", BIZ, "--format", "csv", "--cursor", "2", "-o", str(file))
+
+    assert [row["_job"] for row in csv.DictReader(new.lines)] == ["", "", "june"]
+    [row] = csv.DictReader(io.StringIO(file.read_text("utf-8"), newline=""))
+    assert ("_job" in row, row["title"]) == (False, "x")
 
 
 def test_a_failed_export_leaves_the_old_file_alone(crawlfleet, library, tmp_path):
@@ -292,123 +514,24 @@ def test_what_the_system_refuses_is_said_in_a_line(crawlfleet, library, monkeypa
 
 def test_options_that_exclude_each_other_are_refused(crawlfleet, library):
     assert crawlfleet("records", BIZ, "--json", "--format", "csv").code == 2
-    assert crawlfleet("records", BIZ, "--fields", "title").code == 2
+    assert crawlfleet("records", BIZ, "--json", "--format", "table").code == 2
     follow = crawlfleet("records", BIZ, "--follow", "--format", "csv")
     assert follow.code == 2
     assert "--fields" in follow.err
 
 
-# ---- schedules -----------------------------------------------------------------------------------
+def test_a_filter_by_a_job_or_a_rule_that_there_is_not_says_so_and_names_what_there_is(
+    crawlfleet, api
+):
+    api.jobs.keep("june")
+    api.records = []
 
+    job = crawlfleet("records", BIZ, "--job", "jun")
+    rule = crawlfleet("records", BIZ, "--rule", "artcle", "--format", "table")
+    known = crawlfleet("records", BIZ, "--job", "june", "--rule", "article")
 
-def test_a_schedule_is_put_shown_listed_and_deleted(crawlfleet, api, tmp_path):
-    pages = tmp_path / "pages"
-    pages.write_text(f"# front\n{URL}/2\n\n")
-    options = ("--cron", "0 3 * * *", "--rule", "article", "--url", URL, "-f", str(pages))
-
-    put = crawlfleet("schedule", "put", BIZ, "nightly", *options, "--json")
-
-    assert put.json()["urls"] == [URL, f"{URL}/2"]
-    assert "2026-01-02 00:00:00Z" in crawlfleet("schedule", "put", BIZ, "nightly", *options).out
-    assert f"{URL}/2" in crawlfleet("schedule", "show", BIZ, "nightly").out
-    assert crawlfleet("schedule", "show", BIZ, "nightly", "--json").json()["name"] == "nightly"
-    assert "nightly" in crawlfleet("schedule", "list", BIZ).out
-    assert len(crawlfleet("schedule", "list", BIZ, "--json").json()["schedules"]) == 1
-    assert crawlfleet("schedule", "delete", BIZ, "nightly").out == "nightly deleted\n"
-    assert crawlfleet("schedule", "delete", BIZ, "nightly", "--json").code == 4
-
-
-def test_a_schedule_of_a_spider_is_put_and_shown(crawlfleet, api):
-    options = ("--cron", "0 3 * * *", "--spider", "shop", "--spider-version", "2")
-    more = ("--set", "kind=new=old", "--overlap", "skip", "--missed", "skip", "--jitter", "60")
-
-    put = crawlfleet("schedule", "put", BIZ, "weekly", *options, *more, "--json").json()
-
-    assert (put["values"], put["overlap"]) == ({"kind": "new=old"}, "skip")
-    api.schedules["weekly"]["last_outcome"] = {
-        "outcome": "skipped",
-        "fire_at": "2026-01-01T00:00:00Z",
-        "at": "2026-01-01T00:00:30Z",
-        "job": None,
-        "why": "weekly.x has not ended",
-    }
-    shown = crawlfleet("schedule", "show", BIZ, "weekly").out
-    for word in ("spider shop v2", "kind=new=old", "300 s", "60 s", "weekly.x has not ended"):
-        assert word in shown
-    assert "skipped" in crawlfleet("schedule", "list", BIZ).out
-
-
-def test_a_start_comes_from_a_file(crawlfleet, api, tmp_path):
-    start = tmp_path / "start.yaml"
-    start.write_text("pattern: https://a.example/{day}\nvalues: {day: [2026-01-01]}\n")
-    put = ("schedule", "put", BIZ, "days", "--cron", "0 3 * * *", "--rule", "r", "--start")
-
-    done = crawlfleet(*put, str(start), "--json")
-    assert done.err == ""
-    kept = done.json()
-
-    assert kept["start"]["values"] == {"day": ["2026-01-01"]}
-    assert "a pattern" in crawlfleet(*put, str(start)).out
-    for text, said in (("- x", "holds no pattern"), ("a: [", "line 1")):
-        start.write_text(text)
-        wrong = crawlfleet(*put, str(start))
-        assert (wrong.code, said in wrong.err) == (2, True)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("put", "x", "--cron", "* * * * *", "--url", URL),
-        ("put", "x", "--cron", "* * * * *", "--rule", "r", "--url", URL, "--set", "novalue"),
-        ("put", "x", "--cron", "* * * * *", "--rule", "r", "--url", URL, "--priority", "11"),
-        ("next",),
-        ("next", "x", "--count", "51"),
-    ],
-)
-def test_what_a_schedule_cannot_be_is_refused_before_it_is_sent(crawlfleet, api, options):
-    assert crawlfleet("schedule", options[0], BIZ, *options[1:]).code == 2
-    assert api.calls == []
-
-
-def test_the_next_runs_are_shown_with_the_shifts_of_clocks(crawlfleet, api):
-    options = ("--cron", "0 3 * * *", "--rule", "article", "--url", URL)
-    crawlfleet("schedule", "put", BIZ, "nightly", *options)
-
-    shown = crawlfleet("schedule", "next", BIZ, "nightly", "-n", "3").out
-
-    assert "2026-03-29 03:00:05+02:00" in shown
-    assert "forward by 60 min" in shown
-    assert "back by 60 min" in shown
-    preview = crawlfleet("schedule", "next", BIZ, "--cron", "0 3 * * *", "--json").json()
-    assert [run["shift_seconds"] for run in preview["runs"]] == [3600, -3600, 0]
-    assert crawlfleet("schedule", "next", BIZ, "other").code == 4
-
-
-def test_a_schedule_is_paused_resumed_and_run(crawlfleet, api):
-    options = ("--cron", "0 3 * * *", "--rule", "article", "--url", URL)
-    crawlfleet("schedule", "put", BIZ, "nightly", *options)
-
-    assert crawlfleet("schedule", "pause", BIZ, "nightly", "--json").json()["enabled"] is False
-    assert "2026-01-03" in crawlfleet("schedule", "resume", BIZ, "nightly").out
-    run = crawlfleet("schedule", "run", BIZ, "nightly", "--idempotency-key", "k-1")
-    assert run.out.startswith("nightly.now.k-1 expanding, 1,234 ")
-    assert "wait news nightly.now.k-1" in run.err
-    assert crawlfleet("schedule", "run", BIZ, "nightly", "--json").json()["size"] == 1234
-    assert crawlfleet("schedule", "run", BIZ, "other").code == 4
-
-
-def test_what_a_schedule_was_before_is_listed(crawlfleet, api):
-    options = ("--cron", "0 3 * * *", "--rule", "article", "--url", URL)
-    crawlfleet("schedule", "put", BIZ, "nightly", *options)
-
-    assert "article on 1 URL " in crawlfleet("schedule", "versions", BIZ, "nightly").out
-    listed = crawlfleet("schedule", "versions", BIZ, "nightly", "--limit", "1", "--json").json()
-    assert [each["version"] for each in listed["versions"]] == [2]
-
-
-def test_a_wrong_schedule_is_refused_with_its_field(crawlfleet, api):
-    wrong = crawlfleet("schedule", "put", BIZ, "x", "--cron", "often", "--rule", "r", "--url", URL)
-
-    assert (wrong.code, "cron: " in wrong.err) == (2, True)
-    assert crawlfleet("schedule", "put", BIZ, "x", "--cron", "* * * * *", "--rule", "r").code == 2
-    assert KEY not in wrong.err
+    assert (job.code, rule.code, known.code) == (0, 0, 0)
+    assert "there is no job 'jun'; the newest are june" in job.err
+    assert "there is no rule or spider 'artcle'; this biz has article" in rule.err
+    assert "there is no" not in known.err
+    assert job.out == known.out == ""

@@ -1,9 +1,10 @@
 import io
+import json
 import sys
 
 import pytest
 
-from tests.kit.api_server import BIZ, SEGMENT, seed_id
+from tests.kit.api_server import BIZ, SEGMENT, Fault, problem, seed_id
 from tests.unit.cli.test_findings import Terminal
 
 URL = "https://example.org/{}"
@@ -41,6 +42,21 @@ def test_duplicates_are_no_failure(crawlfleet, api):
     assert [row["accepted"] for row in rows] == [False, True]
     assert rows[0]["why"] == f"known in segment {SEGMENT}"
     assert crawlfleet("seeds", "offer", BIZ).code == 2
+
+
+def test_a_file_waits_for_a_full_biz_and_says_so_and_a_url_does_not(crawlfleet, api, tmp_path):
+    full = Fault(429, json.dumps(problem("backlog-full", 429, "it is full")).encode())
+    file = tmp_path / "urls.txt"
+    file.write_text("".join(f"{URL.format(n)}\n" for n in range(1_500)))
+    api.faults.extend([full] * 7)
+
+    done = crawlfleet("seeds", "offer", BIZ, "-f", str(file))
+    api.faults.extend([full] * 7)
+    refused = crawlfleet("seeds", "offer", BIZ, URL.format(2_000))
+
+    assert (done.code, done.out) == (0, "accepted 1500, duplicates 0, rejected 0\n")
+    assert done.err.count(", 0 accepted so far") == 1
+    assert (refused.code, "with --file" in refused.err) == (1, True)
 
 
 def test_seeds_are_listed_in_a_table_or_as_lines(crawlfleet, five):

@@ -25,6 +25,19 @@ def test_a_spider_is_put_by_options(crawlfleet, api):
     assert crawlfleet(*PUT, "--json").json()["version"] == 2
 
 
+def test_values_of_a_spider_are_given_one_by_one_and_by_the_old_name_with_commas(crawlfleet, api):
+    new = crawlfleet(*PUT, "--value", "z=a", "--value", "z=b,c", "--value", "p=7")
+    old = crawlfleet(*PUT, "--values", "z=a,b", "--values", "z=c", "--values", "p=1..3")
+
+    sent = [json.loads(call.body)["start"]["values"] for call in api.made("PUT")]
+    assert sent == [
+        {"z": ["a", "b,c"], "p": ["7"]},
+        {"z": ["a", "b", "c"], "p": {"first": 1, "last": 3, "step": 1}},
+    ]
+    assert new.err == ""
+    assert "--values is called --value now" in old.err
+
+
 def test_a_spider_is_put_by_a_file(crawlfleet, api, tmp_path):
     path = tmp_path / "spider.yaml"
     path.write_text("rule: article\nstart: {urls: [https://a.example/]}\n")
@@ -37,9 +50,11 @@ def test_a_spider_is_put_by_a_file(crawlfleet, api, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--rule", "article"), "needs pages"),
         (("--url", "https://a.example/"), "needs --rule"),
-        (("--rule", "a", "--pattern", "https://a/{p}", "--values", "p"), "write page=1..100"),
+        (
+            ("--rule", "a", "--pattern", "https://a/{p}", "--values", "p"),
+            "write page=7",
+        ),
         (("--rule", "a", "--pattern", "https://a/{p}", "--values", "p=9..1"), "nothing in it"),
         (("--rule", "a", "--file", "{file}"), "leave the other options out"),
         (("--file", "{list}"), "is no spider"),

@@ -28,6 +28,18 @@ def test_one_url_prints_its_id_and_the_next_step(crawlfleet, api):
     assert json.loads(api.calls[0].body)["requests"] == [{"url": URL, "rule": "article"}]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [("submit", BIZ), ("seeds", "offer", BIZ), ("job", "start", BIZ, "--rule", "article", "--url")],
+)
+def test_the_environments_trace_is_gone_on_with(crawlfleet, api, monkeypatch, command):
+    monkeypatch.setenv("TRACEPARENT", f"00-{'ab' * 16}-{'cd' * 8}-01")
+
+    assert crawlfleet(*command, "https://example.org/a").code == 0
+
+    assert api.calls[0].headers["traceparent"].startswith("00-abab")
+
+
 def test_a_file_of_urls_and_entries_is_submitted(crawlfleet, api, tmp_path):
     file = tmp_path / "urls.txt"
     file.write_text(f'\ufeff{URL}/1\n\n# not this\n{{"url": "{URL}/2", "meta": {{"n": 1}}}}\n')
@@ -81,6 +93,74 @@ def test_waiting_ends_well_when_all_are_done(crawlfleet, api):
     assert {each["state"] for each in done.json()["requests"]} == {"done"}
 
 
+def test_a_second_submission_under_a_job_that_is_waited_for_says_what_it_does_not_read(
+    crawlfleet, api
+):
+    api.done_after = 1
+    under = ("submit", BIZ, URL, "--rule", "article", "--job", "june", "--wait")
+
+    first = crawlfleet(*under)
+    api.jobs.keep("june", by="submission")
+    again = crawlfleet(*under)
+
+    assert "already" not in first.err
+    assert "job june was there already, since 2026-03-01 12:00:00Z: links that were" in again.err
+    assert "are not followed again" in again.err
+
+
+def test_waiting_tells_which_fields_of_what_was_read_have_no_value(crawlfleet, api):
+    api.done_after = 1
+    api.final_state = lambda request: request.update(records=1) or "done"
+    fields = {"title": "Nut", "price": None, "sku": ""}
+    api.records = [
+        {"id": f"{FIRST_ID + n}-0", "request_id": str(FIRST_ID + n), "url": URL, "fields": fields}
+        for n in range(2)
+    ]
+
+    done = crawlfleet("submit", BIZ, URL, f"{URL}/2", "--rule", "article", "--wait")
+
+    assert done.code == 0
+    assert "its fields are mostly empty" in done.err
+    assert "rule article: of 2 records have a value: price 0, sku 0" in done.err
+    assert f"crawlfleet rule try article {URL} --remote --biz {BIZ}" in done.err
+
+
+def test_under_a_job_what_the_links_lead_to_is_waited_for(crawlfleet, api):
+    api.done_after = 1
+    api.jobs.keep("june", size=126)
+    api.jobs.keep("july", known_links=5, known_in="2026-11-23")
+    api.jobs.dead["july"] = 1
+
+    fine = crawlfleet("submit", BIZ, URL, "--job", "june", "--wait")
+    bad = crawlfleet("submit", BIZ, URL, "--job", "july", "--wait")
+    document = crawlfleet("submit", BIZ, URL, "--job", "june", "--wait", "--json").json()
+
+    assert (fine.code, "june done: 126 done" in fine.out) == (0, True)
+    assert "was not waited for" not in fine.err
+    assert (bad.code, "1 dead" in bad.out) == (1, True)
+    assert "5 pages that its links lead to were not read" in bad.err
+    assert [job["name"] for job in document["jobs"]] == ["june"]
+
+
+def test_the_jobs_of_lines_are_waited_for(crawlfleet, api, tmp_path):
+    api.done_after = 1
+    api.jobs.keep("june")
+    file = tmp_path / "pages.jsonl"
+    file.write_text(json.dumps({"url": URL, "job": "june"}))
+
+    done = crawlfleet("submit", BIZ, "--file", str(file), "--wait")
+
+    assert "june done" in done.out
+
+
+def test_without_a_job_it_is_said_that_links_are_not_waited_for(crawlfleet, api):
+    api.done_after = 1
+
+    done = crawlfleet("submit", BIZ, URL, "--wait")
+
+    assert "what their links lead to was not waited for" in " ".join(done.err.split())
+
+
 @pytest.mark.parametrize("state", ["dead", "cancelled", "expired"])
 def test_waiting_fails_when_one_does_not_end_well_and_shows_which(crawlfleet, api, state):
     api.done_after = 1
@@ -90,6 +170,8 @@ def test_waiting_fails_when_one_does_not_end_well_and_shows_which(crawlfleet, ap
 
     assert done.code == 1
     assert f"{URL}/bad" in done.out
+    [failed] = [each["id"] for each in api.requests.values() if each["url"].endswith("bad")]
+    assert f"crawlfleet explain {BIZ} {failed}\n" in done.err
 
 
 def test_waiting_that_takes_too_long_still_reports_the_ids(crawlfleet, api):

@@ -61,6 +61,18 @@ def test_a_rule_in_force_is_tried_on_a_url_by_its_name(api, crawlfleet):
     assert "record 3, price: " in done.err
 
 
+def test_the_fleet_says_why_a_field_has_no_value(api, crawlfleet, rule):
+    why = "its css matches nothing on this page"
+    api.trials.changes = {
+        "coverage": [{"name": "price", "count": 0, "share": 0.0, "why": why}],
+        "record_count": 2,
+    }
+
+    done = crawlfleet("rule", "try", rule, URL, "--remote", "--biz", BIZ)
+
+    assert f"never: {why}" in " ".join(done.out.split())
+
+
 def test_what_a_spider_left_out_is_reported_with_its_reason(api, crawlfleet):
     api.trials.changes = {"left_out": ["line 3: price: is no number"], "left_out_count": 12}
 

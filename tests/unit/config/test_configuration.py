@@ -82,6 +82,59 @@ def test_a_valid_tree_is_in_force_whole():
             "bizs/default/shop: states.checked: has the number of seen (100)",
         ),
         (
+            biz(transitions={"leased": ["held"]}, states={"held": 100}),
+            (
+                "bizs/default/shop: transitions.leased: may not be left by a call; dead, "
+                "cancelled, done, held, pending, waiting may"
+            ),
+        ),
+        (
+            biz(transitions={"pending": ["helt"]}, states={"held": 100}),
+            (
+                "bizs/default/shop: transitions.pending[0]: may not become helt by a call; held, "
+                "cancelled, dead, done, pending may be"
+            ),
+        ),
+        (
+            biz(transitions={"pending": ["held", "held"]}, states={"held": 100}),
+            "bizs/default/shop: transitions.pending[1]: names held a second time",
+        ),
+        (
+            biz(transitions={"pending": ["done"]}),
+            (
+                "bizs/default/shop: transitions.pending[0]: neither pending nor done is a state of "
+                "the biz's own"
+            ),
+        ),
+        (
+            biz(transitions={"held": ["held"]}, states={"held": 100}),
+            "bizs/default/shop: transitions.held[0]: is the state itself",
+        ),
+        (
+            biz(transitions={"done": ["reviewed"]}, states={"reviewed": 999}),
+            (
+                "bizs/default/shop: transitions.done[0]: done has ended and reviewed is open: "
+                "numbers of final states are 1,000 and more"
+            ),
+        ),
+        (
+            biz(transitions={"reviewed": ["pending"]}, states={"reviewed": 1_000}),
+            (
+                "bizs/default/shop: transitions.reviewed[0]: reviewed has ended and pending is "
+                "open: numbers of final states are 1,000 and more"
+            ),
+        ),
+        (
+            biz(
+                transitions={"dead": ["off"], "done": ["off"], "off": ["dead"]},
+                states={"off": 1_000},
+            ),
+            (
+                "bizs/default/shop: transitions.off[0]: only what was dead may become it again: "
+                "off may have been done"
+            ),
+        ),
+        (
             biz(retry={"base_seconds": 10, "max_seconds": 5}),
             "bizs/default/shop: retry.max_seconds: is less than base_seconds",
         ),
@@ -122,7 +175,7 @@ def test_a_stage_that_contradicts_itself_is_refused_with_every_error():
 def test_what_a_stage_says_of_pools_hosts_proxies_and_bidding_is_held_together():
     weights = ("memory", "cpu", "bandwidth")
     stage = STAGE | {
-        "pools": {"far": {"min_consumers": 9, "max_consumers": 2}},
+        "pools": {"far": {"min_consumers": 9, "max_consumers": 2, "proxies": "nowhere"}},
         "hosts": {"backoff_seconds": 9, "max_backoff_seconds": 1},
         "default_proxies": "none",
         "bidding": {"weights": dict.fromkeys(weights, 0)},
@@ -132,6 +185,7 @@ def test_what_a_stage_says_of_pools_hosts_proxies_and_bidding_is_held_together()
 
     assert places(verdict) == [
         "stage: pools.far.min_consumers",
+        "stage: pools.far.proxies",
         "stage: hosts.max_backoff_seconds",
         "stage: default_proxies",
         "stage: bidding.weights",
@@ -217,6 +271,19 @@ def test_an_api_key_of_two_tenants_is_nobodys_at_a_cold_start():
     for problem, other in zip(said(verdict), ("tenants/b", "tenants/a"), strict=True):
         assert other in problem
     assert list(verdict.tree.tenants) == ["default"]
+
+
+def test_a_retiring_key_is_no_other_tenants_has_a_time_zone_and_does_not_stay_as_well():
+    until = "2030-01-01T00:00:00Z"
+    retiring = {"api_keys": ["l"], "retiring_keys": {"k": until}}
+
+    both = judge(texts(tenants__a=retiring, tenants__b={"api_keys": ["k"]}))
+    naive = judge(texts(tenants__a={"retiring_keys": {"k": "2030-01-01T00:00:00"}}))
+    stays = judge(texts(tenants__a={"api_keys": ["k"], "retiring_keys": {"k": until}}))
+
+    assert places(both) == ["tenants/a: api_keys", "tenants/b: api_keys"]
+    assert places(naive) == ["tenants/a: retiring_keys.k"]
+    assert places(stays) == ["tenants/a: retiring_keys.k"]
 
 
 def test_an_api_key_stays_with_the_tenant_that_has_it():
@@ -436,3 +503,21 @@ def test_what_is_hardly_a_document_is_refused_without_an_accident(text):
 
     assert verdict.problems
     assert verdict.tree.bizs == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"share": 0}, "share"),
+        ({"share": 101}, "share"),
+        ({"ceilings": {"in_flight": 0}}, "ceilings.in_flight"),
+        ({"ceilings": {"leases_per_second": 0}}, "ceilings.leases_per_second"),
+        ({"ceilings": {"redis_bytes": 5}}, "ceilings.redis_bytes"),
+        ({"ceilings": {"trials": 0}}, "ceilings.trials"),
+        ({"ceilings": {"requests": 5}}, "ceilings.requests"),
+    ],
+)
+def test_a_share_or_ceiling_out_of_bounds_is_refused_by_its_name(given, field):
+    verdict = judge(texts(tenants__acme={"api_keys": ["k"], **given}))
+
+    assert places(verdict) == [f"tenants/acme: {field}"]

@@ -127,3 +127,13 @@ def test_the_number_of_fields_is_bounded_over_all_levels():
     [problem] = problems_of(rule)
     assert problem.startswith("fields: ")
     assert str(MAX_FIELDS) in problem
+
+
+def test_the_version_of_a_rule_is_that_of_its_content_also_after_it_was_read():
+    rule = msgspec.convert({"fields": {"title": {"css": "h1"}}}, Rule)
+    version = rule.version
+    renamed = msgspec.structs.replace(rule, description="another")
+    changed = msgspec.structs.replace(rule, key=("title",))
+    assert renamed.version == version == rule.version
+    assert changed.version != version
+    assert msgspec.convert(msgspec.json.decode(msgspec.json.encode(rule)), Rule) == rule

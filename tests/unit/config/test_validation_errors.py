@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.config_documents import biz, generation
-from tests.kit.config import Biz, Stage, Tenant
+from tests.kit.config import Biz, Field, Stage, Step, Tenant, Word
 from tests.kit.kernel import Problem, Words, decode, named
 from tests.kit.requests import Submission
 
@@ -45,16 +45,28 @@ def test_no_more_fields_are_named_than_one_reads():
     assert many.endswith("field15 and 24 more")
 
 
+@pytest.mark.parametrize(
+    ("step", "field"), [("trim", "transforms[0]"), ({"trim": True}, "transforms[0].trim")]
+)
+def test_a_transform_that_is_none_is_refused_with_the_whole_list_of_those_there_are(step, field):
+    _, [problem] = decode(json.dumps({"css": "a", "transforms": [step]}), Field)
+
+    words = [word.value for word in Word]
+    keys = [key.encode_name for key in msgspec.structs.fields(Step)]
+    assert problem.field == field
+    assert all(name in problem.message for name in [*words, *keys])
+    assert "more" not in problem.message
+
+
 def test_every_error_is_named_with_its_place():
     document = biz(
         ttl_seconds=5,
         colour="blue",
-        generations=[generation(nodes=["Main", "east"], shards="two"), generation("yesterday")],
+        generations=[generation(nodes=["Main", "east"], shards="two"), generation("yesterday"), {}],
         rules={"a b": {"fields": {}}, "ok": {"source": "pdf", "fields": {"x": {"csss": "a"}}}},
         fetch={"total_seconds": -1, "max_redirects": 21},
         states={"Reviewed": 5},
     )
-    del document["generations"][1]["databases"]
 
     value, problems = decode(json.dumps(document), Biz)
 
@@ -65,7 +77,7 @@ def test_every_error_is_named_with_its_place():
         "generations[0].nodes[0]",
         "generations[0].shards",
         "generations[1].starts_at",
-        "generations[1].databases",
+        "generations[2].starts_at",
         'rules["a b"]',
         "rules.ok.source",
         "rules.ok.fields.x.csss",
@@ -75,7 +87,7 @@ def test_every_error_is_named_with_its_place():
         "states.Reviewed",
     ]
     assert Problem("ttl_seconds", "expected a whole number >= 60 (5)") in problems
-    assert Problem("generations[1].databases", "is missing") in problems
+    assert Problem("generations[2].starts_at", "is missing") in problems
     assert Problem("rules.ok.source", 'is none of html, xml, json, text ("pdf")') in problems
 
 

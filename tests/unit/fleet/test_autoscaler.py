@@ -54,7 +54,7 @@ def test_there_are_never_more_than_the_stage_bears_or_the_hosts_can_use(demand, 
     found = needed(demand, throughput, limits)
 
     assert found <= limits.max_consumers
-    each = sum(queue_key.polite_per_second for queue_key in demand.queues if queue_key.backlog)
+    each = sum(queue.polite_per_second for queue in demand.queues if queue.backlog)
     usable = min(each, demand.polite_per_second) / throughput
     assert found <= max(1, usable + 1)
 
@@ -68,9 +68,7 @@ def test_there_are_as_many_as_the_stage_wants_at_least(demand, throughput, limit
 
 @given(demands, throughputs, limits)
 def test_somebody_is_needed_exactly_when_there_is_work(demand, throughput, limits):
-    assert (needed(demand, throughput, limits) > 0) == any(
-        queue_key.backlog for queue_key in demand.queues
-    )
+    assert (needed(demand, throughput, limits) > 0) == any(queue.backlog for queue in demand.queues)
 
 
 @given(st.integers(1, 10**6), throughputs, st.floats(1, 10**6))

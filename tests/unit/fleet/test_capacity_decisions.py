@@ -68,7 +68,7 @@ def test_a_worker_stays_while_nobody_can_say(world):
 
 
 def test_a_worker_that_reaps_another_starts_its_replacement(world):
-    """Capacity that has died does not wait for the minute's tick."""
+    """Capacity that has died does not wait for the next tick."""
     decided(world, needed=2, kept=2)
     beat(world, "gone", "w", seconds=5)
     beat(world, "w", seconds=8)

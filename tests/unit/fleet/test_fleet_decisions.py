@@ -1,13 +1,15 @@
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.kit.config import Stage, Tenant, Tree, tenant_of
 from tests.kit.fleet import is_late
 from tests.kit.kernel import UnknownTenantError, to_ms
 from tests.kit.queue import Depth, each_queued_before, queued_before
 
+DAY = timedelta(days=1)
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TREE = Tree(
     revision="1",
@@ -44,19 +46,39 @@ def test_the_slack_holds_for_a_young_queue_too():
 
 
 def test_the_tenant_is_the_one_that_claims_the_key():
-    assert tenant_of(TREE, "k2", "d") == "acme"
-    assert tenant_of(TREE, "d", "d") == "default"
+    assert tenant_of(TREE, "k2", "d", NOW) == "acme"
+    assert tenant_of(TREE, "d", "d", NOW) == "default"
 
 
 @pytest.mark.parametrize("key", [None, "", "k3"])
 def test_a_key_of_nobody_is_nobodys(key):
     with pytest.raises(UnknownTenantError):
-        tenant_of(TREE, key, "d")
+        tenant_of(TREE, key, "d", NOW)
+
+
+def test_a_key_that_is_replaced_is_its_tenants_until_its_end_and_the_new_one_at_once():
+    ends = dict.fromkeys(("old", "older"), NOW + timedelta(hours=1))
+    tree = replace(TREE, tenants={"acme": Tenant(api_keys=("new",), retiring_keys=ends)})
+
+    for key in ("new", "old", "older"):
+        assert tenant_of(tree, key, "d", NOW + timedelta(minutes=59)) == "acme"
+    later = NOW + timedelta(hours=1)
+    assert tenant_of(tree, "new", "d", later) == "acme"
+    for key in ("old", "older"):
+        with pytest.raises(UnknownTenantError, match="was replaced, and ended at"):
+            tenant_of(tree, key, "d", later)
+
+
+def test_the_stages_own_key_ends_too_where_it_is_replaced():
+    tree = replace(TREE, tenants={"default": Tenant(api_keys=("new",), retiring_keys={"d": NOW})})
+
+    with pytest.raises(UnknownTenantError):
+        tenant_of(tree, "d", "d", NOW)
 
 
 def test_no_default_key_makes_nobody_the_default_tenant():
     with pytest.raises(UnknownTenantError):
-        tenant_of(TREE, None, None)
+        tenant_of(TREE, None, None, NOW)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,12 @@ from tests.kit.config import HostLimits, Politeness, Stage
 from tests.kit.fleet import Demand, QueueDemand, forecasting
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.politeness import HostAsk, HostReport
+from tests.kit.quotas import AtLimit, Quota, QuotaDemand, QuotaLedgers, QuotaUnit
 from tests.kit.requests import Submission
 from tests.kit.worlds.doubles import Broken
 from tests.kit.worlds.memory import DOCS, OTHER, START, World, make_biz, make_tree
+from tests.kit.worlds.quotas import hold_a_share, limited
+from tests.kit.worlds.worker import work
 
 SLOW = HostLimits(per_second=2, concurrency=8)
 
@@ -23,8 +26,8 @@ def polite(world: World, limits: HostLimits = SLOW, **biz: object) -> None:
     world.tree = replace(world.tree, stage=stage)
 
 
-def submitted(world: World, *hosts: str, tenant: str = "default") -> None:
-    pages = [Submission(url=f"https://{host}/{n}") for n, host in enumerate(hosts)]
+def submitted(world: World, *hosts: str, tenant: str = "default", **facts: object) -> None:
+    pages = [Submission(url=f"https://{host}/{n}", **facts) for n, host in enumerate(hosts)]
     world.submission().submit(world.tree, tenant, "docs", pages, world.now)
 
 
@@ -57,10 +60,10 @@ def test_a_backlog_is_counted_whole_and_its_plan_runs_from_its_oldest(world):
     submitted(world, *["a.example"] * 30)
     world.now += timedelta(seconds=100)
 
-    (queue_key,) = ahead(world).queues
+    (queue,) = ahead(world).queues
 
-    assert queue_key.backlog == 30
-    assert queue_key.seconds_left == pytest.approx(500, abs=0.01)
+    assert queue.backlog == 30
+    assert queue.seconds_left == pytest.approx(500, abs=0.01)
 
 
 def test_a_plan_that_is_over_has_less_than_no_time_left(world):
@@ -89,7 +92,7 @@ def test_one_host_of_two_tenants_counts_once(world):
 
     found = ahead(world)
 
-    assert [queue_key.polite_per_second for queue_key in found.queues] == [2.0, 2.0]
+    assert [queue.polite_per_second for queue in found.queues] == [2.0, 2.0]
     assert found.polite_per_second == 2.0
 
 
@@ -120,7 +123,12 @@ def test_a_host_that_is_left_alone_asks_for_nobody(world):
     polite(world, HostLimits(per_second=2, concurrency=8, backoff_seconds=100))
     deferred(world, "a.example", 10)
     report = HostReport(
-        host="a.example", tenant="default", running=0, overloads=1, limits=world.tree.stage.hosts
+        host="a.example",
+        origin="https://a.example",
+        tenant="default",
+        running=0,
+        overloads=1,
+        limits=world.tree.stage.hosts,
     )
     world.hosts.report([report], "w")
 
@@ -240,7 +248,7 @@ def test_a_biz_whose_requests_cannot_be_read_asks_for_no_more_than_its_known_hos
 
     found = ahead(world, store=OneAway())
 
-    assert [(queue_key.backlog, queue_key.polite_per_second) for queue_key in found.queues] == [
+    assert [(queue.backlog, queue.polite_per_second) for queue in found.queues] == [
         (50, 2.0),
         (100, 0.0),
     ]
@@ -287,8 +295,8 @@ def test_a_node_that_hangs_holds_up_a_decision_once_and_not_with_each_queue(worl
     found = ahead(world, store=node, steady=node.steady)
 
     assert (node.asked, node.seconds) == (1, 10.0)
-    assert [queue_key.backlog for queue_key in found.queues] == [100] * 8
-    assert [queue_key.polite_per_second for queue_key in found.queues][1:] == [rate] * 7
+    assert [queue.backlog for queue in found.queues] == [100] * 8
+    assert [queue.polite_per_second for queue in found.queues][1:] == [rate] * 7
 
 
 def test_many_nodes_that_are_slow_hold_it_up_for_a_bounded_time(world):
@@ -298,7 +306,7 @@ def test_many_nodes_that_are_slow_hold_it_up_for_a_bounded_time(world):
     found = ahead(world, store=nodes, steady=nodes.steady)
 
     assert (nodes.asked, nodes.seconds) == (3, 12.0)
-    assert [queue_key.backlog for queue_key in found.queues] == [100] * 8
+    assert [queue.backlog for queue in found.queues] == [100] * 8
 
 
 def test_a_node_that_is_quick_is_looked_at_to_the_end(world):
@@ -326,7 +334,7 @@ def test_no_queues_hosts_push_out_another_queues(world):
 
     found = ahead(world, most_hosts=8)
 
-    assert [queue_key.polite_per_second for queue_key in found.queues] == [40.0, 40.0]
+    assert [queue.polite_per_second for queue in found.queues] == [40.0, 40.0]
 
 
 def test_hosts_that_nothing_is_reported_of_are_taken_to_be_as_the_others_are(world):
@@ -364,8 +372,8 @@ def test_how_fast_a_queue_goes_on_is_seen_where_it_has_a_plan(world):
     world.queue.finish(DOCS, "t", leased[:10], 10, world.now)
     world.now += timedelta(seconds=5)
 
-    (queue_key,) = ahead(world).queues
-    assert (queue_key.leased, queue_key.drained) == (10, 2.0)
+    (queue,) = ahead(world).queues
+    assert (queue.leased, queue.drained) == (10, 2.0)
 
     polite(world)
     assert ahead(world).queues[0].drained is None
@@ -378,7 +386,7 @@ def test_a_queue_is_reported_with_what_workers_have_shown_of_it(world):
 
     found = world.ahead().demand(world.tree, world.now, {DOCS.path: 7.0})
 
-    assert [queue_key.throughput for queue_key in found.queues] == [None, 7.0]
+    assert [queue.throughput for queue in found.queues] == [None, 7.0]
 
 
 def test_a_stream_is_not_late_for_its_oldest(world):
@@ -389,3 +397,102 @@ def test_a_stream_is_not_late_for_its_oldest(world):
         world.now += timedelta(seconds=1)
 
     assert ahead(world).queues[0].seconds_left > 590
+
+
+def limited_to(world: World, most: int, **quota: object) -> None:
+    one = Quota(**{"unit": QuotaUnit.REQUESTS, "most": most} | quota)
+    polite(world, HostLimits(per_second=1_000, concurrency=100), quotas=(one,))
+
+
+def test_no_more_is_demanded_than_a_quota_lets_begin(world):
+    limited_to(world, 12)
+    submitted(world, *["a.example"] * 30)
+
+    assert [queue.backlog for queue in ahead(world).queues] == [12]
+
+
+def test_nothing_is_demanded_of_a_biz_whose_quota_is_used_up(world):
+    limited_to(world, 12)
+    submitted(world, *["a.example"] * 30)
+    hold_a_share(world.quotas, DOCS, world.now, most=12, wanted=12, spent=12)
+
+    assert ahead(world).queues == ()
+    assert ahead(world).backlog == 0
+
+
+def test_nothing_is_demanded_of_what_no_body_is_left_for(world):
+    body = world.biz.fetch.max_body_bytes
+    limited_to(world, body + 9, unit=QuotaUnit.BYTES)
+    submitted(world, *["a.example"] * 30)
+    assert ahead(world).backlog == 30
+    work(world, dict.fromkeys((f"https://a.example/{n}" for n in range(30)), b"x" * 10))
+
+    assert ahead(world).queues == ()
+
+
+def test_what_a_quota_ends_is_demanded_as_workers_end_it(world):
+    limited_to(world, 12, at_limit=AtLimit.END)
+    submitted(world, *["a.example"] * 30)
+    hold_a_share(world.quotas, DOCS, world.now, most=12, wanted=12, spent=12)
+
+    assert ahead(world).backlog == 30
+
+
+def test_without_the_ledgers_all_is_demanded(world):
+    limited_to(world, 12)
+    submitted(world, *["a.example"] * 30)
+
+    broken = QuotaDemand(QuotaLedgers(Broken(), Broken()), world.jobs.quota_terms)
+
+    assert ahead(world, quotas=broken).backlog == 30
+    assert any("how much of quotas is left is not known" in said for said in world.warnings)
+
+
+def parked_for_ann(world: World, **quota: object) -> None:
+    """Thirty requests of a user whose quota is used up, which a worker has parked."""
+    polite(world, HostLimits(per_second=1_000, concurrency=100))
+    one = Quota(unit=QuotaUnit.REQUESTS, most=2, **quota)
+    world.tree = limited(world.tree, user_quotas=(one,))
+    submitted(world, *["a.example"] * 32, user="ann")
+    work(world, dict.fromkeys((f"https://a.example/{n}" for n in range(40)), b""))
+
+
+def test_nothing_is_demanded_of_what_waits_for_a_users_quota(world):
+    parked_for_ann(world)
+    submitted(world, "b.example")
+    world.now += timedelta(minutes=5)
+
+    assert [queue.backlog for queue in ahead(world).queues] == [1]
+
+
+def test_nothing_is_demanded_of_what_waits_for_more_users_quotas_than_are_looked_at(world):
+    polite(world, HostLimits(per_second=1_000, concurrency=100))
+    one = Quota(unit=QuotaUnit.REQUESTS, most=1)
+    world.tree = limited(world.tree, user_quotas=(one,))
+    for n in range(30):
+        submitted(world, *["a.example"] * 2, user=f"u{n}")
+    work(world, dict.fromkeys((f"https://a.example/{n}" for n in range(80)), b""))
+    world.now += timedelta(minutes=5)
+
+    assert ahead(world, most_hosts=5).backlog == 0
+
+    submitted(world, "b.example")
+    assert [queue.backlog for queue in ahead(world, most_hosts=5).queues] == [1]
+
+
+def test_what_waited_for_a_users_quota_is_demanded_once_it_is_raised(world):
+    parked_for_ann(world)
+    assert ahead(world).backlog == 0
+
+    raised = Quota(unit=QuotaUnit.REQUESTS, most=200)
+    world.tree = limited(world.tree, user_quotas=(raised,))
+
+    assert ahead(world).backlog == 30
+
+
+def test_nothing_parked_is_demanded_without_the_ledgers(world):
+    parked_for_ann(world)
+
+    broken = QuotaDemand(QuotaLedgers(Broken(), Broken()), world.jobs.quota_terms)
+
+    assert ahead(world, quotas=broken).backlog == 0

@@ -15,15 +15,24 @@ from botocore.stub import Stubber
 
 from tests.kit.config import Field, Rule
 from tests.kit.fleet import WAKING, LambdaIds, LambdaTrials, LambdaWaker
-from tests.kit.kernel import ConsumersBusyError, IdKind, IdsError, QueueKey, StoreUnavailableError
+from tests.kit.kernel import (
+    IdKind,
+    IdsError,
+    InvalidRequestError,
+    QueueKey,
+    StoreUnavailableError,
+    TrialLateError,
+    TrialsBusyError,
+)
 from tests.kit.requests import Page
-from tests.kit.trials import Question, Tried
+from tests.kit.trials import LARGEST_BYTES, Answer, Question, Terms, Tried
 
 QUEUE_KEY = QueueKey("acme", "docs", "main")
 OTHER = QueueKey("rival", "docs", "main")
 QUESTION = Question(
     tenant="acme",
     biz="docs",
+    terms=Terms(robots_agent="Crawlfleet"),
     rule=Rule(fields={"title": Field(css="title")}),
     page=Page(url="https://example.org/", status=200, headers={}, body=b"\xff<title>"),
 )
@@ -180,21 +189,84 @@ def test_a_function_that_cannot_be_called_is_an_unavailable_part(clock, error):
     for call in (
         lambda: LambdaIds("f", clock, Broken(error)).take(QUEUE_KEY, IdKind.SNOWFLAKE, 1),
         lambda: LambdaWaker("f", Broken(error)).wake(1),
-        lambda: LambdaTrials("f", Broken(error)).ask(QUESTION),
+        lambda: LambdaTrials("f", Broken(error), sleep=lambda _: None).ask(QUESTION),
     ):
         with pytest.raises(StoreUnavailableError) as caught:
             call()
-        assert isinstance(caught.value, ConsumersBusyError) or caught.value.part == "lambda"
+        assert caught.value.part in {"lambda", "trials"}
         assert caught.value.__cause__ is error
         assert "secret" not in str(caught.value)
 
 
-def test_a_consumer_that_is_not_free_is_distinguished_from_one_that_cannot_be_asked():
-    with pytest.raises(ConsumersBusyError, match="all consumers are at work"):
-        LambdaTrials("f", Broken(client_error("TooManyRequestsException"))).ask(QUESTION)
+class Counted(Broken):
+    """Answers in the given ways, one after the other."""
+
+    def __init__(self, *answers: Any) -> None:
+        super().__init__(None)
+        self.answers, self.calls = list(answers), 0
+
+    def invoke(self, **_: Any) -> Any:
+        self.calls += 1
+        self.answer = self.answers.pop(0)
+        return super().invoke()
+
+
+def test_a_throttled_trial_is_asked_for_once_more_and_then_refused_with_the_wait():
+    pauses: list[float] = []
+    throttled = client_error("TooManyRequestsException")
+    done = payload(msgspec.json.encode(Answer(tried=Tried(version="v"))))
+
+    for answers, calls in (((throttled, done), 2), ((throttled, throttled, done), 2)):
+        service = Counted(*answers)
+        trials = LambdaTrials("f", service, sleep=pauses.append)
+        if len(answers) == 2:
+            assert trials.ask(QUESTION).tried == Tried(version="v")
+        else:
+            with pytest.raises(TrialsBusyError, match="come back in 5 s"):
+                trials.ask(QUESTION)
+        assert service.calls == calls
+    assert len(pauses) == 2
+    assert all(0 < pause < 1 for pause in pauses)
+
+
+@pytest.mark.parametrize("kind", ["slow", "down", "forbidden", "missing"])
+def test_a_trial_that_is_not_throttled_is_not_asked_for_again(kind):
+    service = Counted(UNREACHABLE[kind])
+
     with pytest.raises(StoreUnavailableError) as caught:
-        LambdaTrials("f", Broken(client_error("AccessDeniedException"))).ask(QUESTION)
-    assert not isinstance(caught.value, ConsumersBusyError)
+        LambdaTrials("f", service, sleep=lambda _: None).ask(QUESTION)
+
+    assert not isinstance(caught.value, TrialsBusyError)
+    assert service.calls == 1
+
+
+def test_a_trial_is_waited_for_as_long_as_its_question_says_and_no_longer():
+    ended = threading.Event()
+
+    class Silent:
+        calls = 0
+
+        def invoke(self, **_: Any) -> Any:
+            self.calls += 1
+            assert ended.wait(60)
+            return payload(b"null")
+
+    service = Silent()
+    try:
+        with pytest.raises(TrialLateError, match="took longer than 26 seconds"):
+            LambdaTrials("f", service).ask(msgspec.structs.replace(QUESTION, seconds=0.05))
+    finally:
+        ended.set()
+    assert service.calls == 1
+
+
+def test_a_question_that_lambda_does_not_carry_is_refused_before_it_is_sent():
+    page = Page(url="https://example.org/", status=200, headers={}, body=b"x" * LARGEST_BYTES)
+    service = Counted()
+
+    with pytest.raises(InvalidRequestError, match="may travel"):
+        LambdaTrials("f", service).ask(msgspec.structs.replace(QUESTION, page=page))
+    assert service.calls == 0
 
 
 def payload(content: bytes, **more: Any) -> dict[str, Any]:
@@ -285,17 +357,17 @@ def test_where_a_call_fails_those_that_have_not_begun_are_left():
     assert consumers.now == 0
 
 
-def test_a_trial_is_asked_of_a_consumer_that_is_waited_for():
+def test_a_trial_is_asked_of_a_function_that_is_waited_for():
     calls = []
     tried = Tried(version="v", records=({"a": 1, "b": None},), seconds=0.5)
 
-    class Consumer:
+    class Function:
         def invoke(self, **call: Any) -> dict[str, Any]:
             calls.append(call)
-            return payload(msgspec.json.encode(tried))
+            return payload(msgspec.json.encode(Answer(tried=tried)))
 
-    assert LambdaTrials("consumer", Consumer()).ask(QUESTION) == tried
-    assert calls[0]["FunctionName"] == "consumer"
+    assert LambdaTrials("trials", Function()).ask(QUESTION) == Answer(tried=tried)
+    assert calls[0]["FunctionName"] == "trials"
     assert calls[0]["InvocationType"] == "RequestResponse"
     question = msgspec.convert(json.loads(calls[0]["Payload"])["trial"], Question)
     assert question == QUESTION
@@ -307,15 +379,15 @@ def test_a_trial_is_asked_of_a_consumer_that_is_waited_for():
         (payload(b'{"errorType":"X","errorMessage":"no"}', FunctionError="Unhandled"), "X: no"),
         (payload(b"", FunctionError="Unhandled"), "no reason given"),
         (payload(b"null"), "no trial's"),
-        (payload(b'{"records": 7}'), "no trial's"),
-        (payload(b'{"version": "\xff"}'), "no trial's"),
+        (payload(b'{"tried": 7}'), "no trial's"),
+        (payload(b'{"tried": {"version": "\xff"}}'), "no trial's"),
     ],
     ids=["error", "nothing", "null", "shape", "bytes"],
 )
 def test_a_trial_that_fails_or_an_answer_that_is_none_is_an_unavailable_part(answer, reason):
     with pytest.raises(StoreUnavailableError, match=reason) as caught:
         LambdaTrials("f", Broken(answer)).ask(QUESTION)
-    assert caught.value.part == "consumer"
+    assert caught.value.part == "trials"
 
 
 def test_clients_are_opened_at_the_first_call(aws, clock):

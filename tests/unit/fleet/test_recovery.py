@@ -111,7 +111,21 @@ def test_a_queue_that_fails_in_a_way_nobody_foresaw_does_not_stop_the_others(wor
 
 def test_a_queue_that_does_not_answer_does_not_stop_the_others(world):
     assert run(world, queue=Broken()).requeued == 0
-    assert len(world.warnings) == len(world.tree.queues())
+    said = [one for one in world.warnings if "could not be recovered" in one]
+    assert len(said) == len(world.tree.queues())
+
+
+def test_what_an_older_version_has_put_in_is_announced_however_few_queues_there_are(
+    world, monkeypatch
+):
+    submitted(world, 1)
+    announced: list[QueueKey] = []
+    monkeypatch.setattr(world.queue.open, "listed", dict)
+    monkeypatch.setattr(world.queue, "announce", announced.extend)
+
+    run(world)
+
+    assert announced == [DOCS]
 
 
 def test_a_round_ends_before_its_time_does_and_others_begin_elsewhere(world):

@@ -21,7 +21,7 @@ def defer(world, entries, token="w.aa.1"):
     until = world.now + timedelta(seconds=60)
     claims = world.store.claim(DOCS, world.biz, entries, "w", world.now, until, token)
     assert len(claims) == len(entries)
-    world.store.release(DOCS, world.biz, claims, "w", "put aside", world.now)
+    world.store.release(DOCS, world.biz, claims, "w", "deferred", world.now)
     later = world.now + timedelta(hours=1)
     assert world.queue.defer(DOCS, token, [(HOST, later, entries)]) == len(entries)
 

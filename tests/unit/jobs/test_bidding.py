@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from tests.fakes.politeness import MemoryHosts
 from tests.kit.bidding import ListingState, Probe, WhyNot
 from tests.kit.fleet import Remaining
-from tests.kit.jobs import JobState
-from tests.kit.kernel import ConnectFailedError, StoreUnavailableError
+from tests.kit.jobs import JobState, StatedAmount, StatedDemand
+from tests.kit.kernel import ConnectFailedError, InvalidRequestError, StoreUnavailableError
 from tests.kit.spiders import LinkNeeds
 from tests.kit.worlds.bidding import GB, GOOD, KEY, SLOW, TERMS, URL, Fleet
 from tests.kit.worlds.jobs import run
@@ -71,6 +71,58 @@ def test_what_runs_took_is_known_to_who_awards(fleet):
     fleet.look(roomy, wide)
 
     assert fleet.job().worker == "roomy"
+
+
+def test_a_job_states_its_demand_in_the_place_of_what_its_spiders_runs_took(fleet):
+    fleet.learn(100 * GB)
+    fleet.start(demand=StatedDemand(memory=StatedAmount(average=1 * GB, maximum=2 * GB)))
+    small, roomy = fleet.worker("small", memory=1 * GB), fleet.worker("roomy", memory=3 * GB)
+
+    fleet.look(small)
+    assert "memory: 1.0 GB left, 2.0 GB wanted" in fleet.standing.why_not["main"].why
+    fleet.look(roomy)
+    assert fleet.pass_time(2).awarded == 1
+    fleet.look(roomy)
+
+    assert fleet.job().worker == "roomy"
+    # What it has won is taken off what the worker bids with next.
+    fleet.start("july", demand=StatedDemand(memory=StatedAmount(maximum=2 * GB)))
+    fleet.look(roomy)
+    [note] = fleet.world.board.read(("default", "docs", "july"))[0].why_not.values()
+    assert "memory: 1.0 GB left, 2.0 GB wanted" in note.why
+
+
+def test_a_resource_that_a_job_leaves_out_is_demanded_as_it_was_learnt(fleet):
+    fleet.learn(4 * GB)
+    fleet.start(demand=StatedDemand(cpu=StatedAmount(average=0.0)))
+    small = fleet.worker("small", memory=1 * GB)
+
+    fleet.look(small)
+
+    assert "1.0 GB left, 4.0 GB wanted" in fleet.standing.why_not["main"].why
+
+
+def test_the_first_run_of_a_spider_wants_what_it_states(fleet):
+    fleet.start(demand=StatedDemand(memory=StatedAmount(maximum=2 * GB)))
+
+    fleet.look(fleet.worker("small", memory=1 * GB))
+
+    assert "1.0 GB left, 2.0 GB wanted" in fleet.standing.why_not["main"].why
+
+
+def test_a_job_has_a_test_link_of_its_own_and_its_spiders_bounds_where_it_has_none(fleet):
+    asked = "https://example.org/speed"
+    job = fleet.start(link=LinkNeeds(seconds_below=1.0), own_link=LinkNeeds(test_url=asked))
+    assert job.link == LinkNeeds(test_url=asked, seconds_below=1.0)
+
+    fleet.look(fleet.worker("slow", way={asked: SLOW, URL: GOOD}))
+
+    assert "2000 ms to the first byte, below 1000 ms" in fleet.standing.why_not["main"].why
+
+
+def test_a_test_link_that_cannot_be_asked_is_refused_with_its_field(fleet):
+    with pytest.raises(InvalidRequestError, match=r"link\.test_url"):
+        fleet.start(own_link=LinkNeeds(test_url="ftp://example.org/"))
 
 
 def test_a_job_too_large_for_all_is_lowered_seven_times_and_given_up(fleet):

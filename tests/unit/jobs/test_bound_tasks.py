@@ -244,7 +244,7 @@ def test_a_lost_queue_of_a_removed_pool_is_filled_until_it_is_given_over(world):
     assert queued(world, DOCS) == 5
 
 
-def test_whoever_dies_after_the_truth_was_changed_leaves_it_to_recovery(world):
+def test_whoever_dies_after_mongodb_was_changed_leaves_it_to_recovery(world):
     recovered(world)
     start(world)
     expanded(world)

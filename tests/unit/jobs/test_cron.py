@@ -37,6 +37,25 @@ def test_what_is_no_cron_line_or_never_fires_is_named(line):
     assert [p.field for p in problems_with(line, "UTC", NOW)] == ["cron"]
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("61 * * * *", "minute: '61' is none of *, 0 to 59, A-B, */N, nor a list of them"),
+        ("0 24 * * *", "hour: '24' is none of *, 0 to 23,"),
+        ("0 0 32 * *", "day of the month: '32' is none of *, 1 to 31, L,"),
+        ("0 0 31 2,4 *", "day of the month: no month of '2,4' has '31'"),
+        ("0 0 * foo *", "month: 'foo' is none of *, 1 to 12, JAN to DEC,"),
+        ("0 0 * * 8", "day of the week: '8' is none of *, 0 to 7, SUN to SAT,"),
+        ("*/0 * * * *", "minute: '*/0' is none of"),
+        ("0 0 */31 * 1#5", "it never fires"),
+    ],
+)
+def test_an_error_names_the_field_its_value_and_what_it_takes(line, said):
+    [problem] = problems_with(line, "UTC", NOW)
+
+    assert said in problem.message
+
+
 @pytest.mark.parametrize("line", ["", "* * * *", "0 0 3 * * *", "0 3 * * ? *", "@daily"])
 def test_a_line_of_seconds_or_years_is_refused_with_the_five_fields_that_one_has(line):
     [problem] = problems_with(line, "UTC", NOW)

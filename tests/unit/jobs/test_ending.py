@@ -13,7 +13,17 @@ from tests.kit.jobs import (
     ending,
 )
 from tests.kit.kernel import StoreUnavailableError, to_ms
-from tests.kit.requests import Claim, Dead, Done, Entry, Request
+from tests.kit.requests import (
+    OWN,
+    OWN_FINAL,
+    Claim,
+    Dead,
+    Done,
+    Entry,
+    Request,
+    State,
+    Transition,
+)
 from tests.kit.worlds.doubles import Broken, Failing
 from tests.kit.worlds.jobs import begin, job_of, run, tasks
 from tests.kit.worlds.memory import DOCS, World
@@ -59,6 +69,36 @@ def test_a_job_is_done_when_its_ledger_has_nothing_open(world):
     assert (job.state, job.ended_at) == (JobState.DONE, world.now)
     assert job.counts == {"done": 2, "dead": 1, "cancelled": 0, "expired": 0, "refused": 0}
     assert look(world) == 0
+
+
+def test_a_job_waits_for_what_is_in_an_open_state_of_its_own_and_not_for_final_ones(world):
+    begin(world, 3)
+    run(world)
+    held, reviewed, skipped = tasks(world)
+
+    def change(one: Request, before: int, after: int) -> None:
+        asked = Transition(before=before, after=after, by="api", why="")
+        found = world.store.transition(DOCS, world.biz, [one.id], asked, world.now)
+        assert found[one.id].changed
+
+    work_off(world, reviewed)
+    change(held, State.PENDING, OWN)
+    change(reviewed, State.DONE, OWN_FINAL)
+    change(skipped, State.PENDING, OWN_FINAL)
+    later(world)
+    assert look(world) == 0
+    change(held, OWN, OWN_FINAL + 1)
+    later(world)
+
+    assert look(world) == 1
+    assert job_of(world).counts == {
+        "done": 0,
+        "dead": 0,
+        "cancelled": 0,
+        "expired": 0,
+        "refused": 0,
+        "others": 3,
+    }
 
 
 def test_an_empty_queue_is_no_end(world):

@@ -1,10 +1,13 @@
+from collections import Counter
 from functools import partial
 
 import pytest
 from msgspec.structs import replace
 
+from tests.kit.config import Tenant
 from tests.kit.jobs import MOST_REFUSALS, JobState
 from tests.kit.spiders import Range, Start
+from tests.kit.worker import SteadyTime
 from tests.kit.worlds.crashes import Kill, KilledError
 from tests.kit.worlds.jobs import (
     assert_exact,
@@ -109,6 +112,28 @@ def test_tenants_take_turns_however_many_jobs_one_has(world):
     in_fours(world, time_left=lambda: next(calls))
 
     assert_exact(world, "mine", OTHER)
+
+
+@pytest.mark.parametrize("share", [1, 3])
+def test_slow_jobs_of_one_tenant_leave_others_their_part_of_a_tick(world, share):
+    """Whatever a job of one takes longer, of another as many more are expanded meanwhile."""
+    world.tree = replace(world.tree, tenants={"acme": Tenant(share=share)})
+    for number in range(10):
+        begin(world, 1_000, f"j{number}")
+        begin(world, 1_000, f"j{number}", tenant="acme")
+    passed, took, get = [0.0], Counter(), world.jobs.get
+
+    def slow(tenant, *name):
+        seconds = 8.0 if tenant == "default" else 1.0
+        passed[0] += seconds
+        took[tenant] += seconds
+        return get(tenant, *name)
+
+    world.jobs.get = slow
+    steady = SteadyTime(lambda: passed[0])
+    in_fours(world, time_left=lambda: 60.0 - passed[0], steady=steady)
+
+    assert abs(took["acme"] - share * took["default"]) <= 8.0 * share + 2
 
 
 def test_nothing_is_made_when_no_time_is_left(world):

@@ -1,4 +1,4 @@
-"""Whoever dies wherever, and meets whomever: each task of a job is made once."""
+"""An expander may die anywhere and meet another: each task of a job is made once."""
 
 from contextlib import suppress
 from datetime import timedelta
@@ -71,7 +71,8 @@ def test_a_batch_that_stood_for_an_hour_keeps_its_ids_and_its_time(world):
 
 def test_what_may_have_been_done_and_gone_is_not_made_again(world):
     begin(world, 4)
-    died = Kill(1, "dies after", lambda: None)
+    # The second call is the one that queues; the first announces it.
+    died = Kill(2, "dies after", lambda: None)
     with pytest.raises(KilledError):
         in_fours(world, queue=died.around(world.queue))
     kept = world.store.state.of(DOCS).requests

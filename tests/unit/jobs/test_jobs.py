@@ -9,7 +9,15 @@ from tests.fakes.dead_letters import MemoryDeadLetters
 from tests.fakes.jobs import MemoryJobReopening
 from tests.fakes.spiders import MemorySpiders
 from tests.kit.dead_letters import DeadLetters
-from tests.kit.jobs import JobOrder, JobService, JobStarter, JobState, TaskBatch, jobs
+from tests.kit.jobs import (
+    JobOrder,
+    JobService,
+    JobStarter,
+    JobState,
+    SubmittedJobs,
+    TaskBatch,
+    jobs,
+)
 from tests.kit.kernel import (
     ConflictError,
     InvalidRequestError,
@@ -33,6 +41,9 @@ def ports(world: World, **changes: object) -> JobService:
     starter = JobStarter(jobs=world.jobs, spiders=world.spiders, rules=world.rules)
     facts: dict = {
         "starter": starter,
+        "submitted": SubmittedJobs(
+            jobs=world.jobs, seeds=world.seeds, store=world.store, ledgers=world.ledgers
+        ),
         "ledgers": world.ledgers,
         "workers": world.workers,
         "waker": world,

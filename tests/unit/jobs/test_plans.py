@@ -106,8 +106,8 @@ def test_the_alarm_says_what_the_evaluation_says():
     tree = a_tree({"planned_seconds": 600.0})
     for seen in list(simulated(lambda second: 20_000 * (not second), 30, 700))[::30]:
         at = datetime.fromtimestamp(seen.second, UTC)
-        [finding] = evaluate(a_sample(seen.sample(), at=at), None, tree).findings
-        assert finding.kind is Kind.WILL_BE_LATE
+        found = evaluate(a_sample(seen.sample(), at=at), None, tree).findings
+        [finding] = [one for one in found if one.kind is Kind.WILL_BE_LATE]
         if seen.second - START > 60:
             assert finding.value == pytest.approx(667, abs=1)
 

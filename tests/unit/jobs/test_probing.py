@@ -1,4 +1,4 @@
-"""A worker finds out what its way to a site is like: manners, what is known, whose fault it is."""
+"""A worker finds out what its way to a site is like: politely, once a pool; whose fault it is."""
 
 import asyncio
 from dataclasses import replace
@@ -224,7 +224,7 @@ def test_waiting_for_slots_leaves_the_link_unknown_but_a_silent_site_is_at_fault
 
     silent.prober.probe = silence
     assert "0.2 seconds" in silent.probe().fault
-    assert silent.hosts.states(["example.org"])[0].overload == 1
+    assert silent.hosts.states(["example.org"], {"example.org": "default"})[0].overload == 1
 
 
 def test_while_one_worker_asks_the_others_wait_for_what_comes_of_it():

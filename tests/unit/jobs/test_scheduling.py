@@ -6,7 +6,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.kit.kernel import StoreUnavailableError
-from tests.kit.schedules import OPEN_JOBS, Missed, OutcomeKind, Overlap, next_fire
+from tests.kit.schedules import (
+    OPEN_JOBS,
+    Missed,
+    OutcomeKind,
+    Overlap,
+    next_fire,
+)
 from tests.kit.spiders import Range, Start
 from tests.kit.worlds.doubles import Broken, Failing
 from tests.kit.worlds.memory import START

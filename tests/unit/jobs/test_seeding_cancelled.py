@@ -87,5 +87,5 @@ def test_seeds_are_taken_up_again_when_nobody_could_say_how_their_jobs_are(world
     assert world.requests() == []
 
     world.now += timedelta(seconds=1)
-    world.look_after(jobs=away)
+    world.recheck(jobs=away)
     assert [one.request.job for one in world.requests()] == ["june"]

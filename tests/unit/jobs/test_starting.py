@@ -74,6 +74,18 @@ def test_a_value_that_is_given_ends_where_one_of_the_list_would(text: str):
     assert open_places(bound) == ()
 
 
+def test_a_value_for_no_place_is_told_the_open_places():
+    def said(pattern: str) -> str:
+        [problem] = bind(Start(pattern=pattern), {"m": "1", "n": "1"})[1]
+        return problem.message
+
+    assert said("https://a.example/{n}") == "there is no such place to fill; its open places: n"
+    with_none = bind(Start(pattern="https://a.example/"), {"m": "1"})[1]
+    assert [str(one) for one in with_none] == [
+        "values.m: there is no such place to fill: it leaves no place open"
+    ]
+
+
 def test_urls_are_their_own_tasks():
     start = Start(urls=("https://a.example/{x}", "https://a.example/2"))
 

@@ -12,7 +12,7 @@ from tests.kit.config import Field, Rule
 from tests.kit.fleet import LambdaConcurrency, LambdaIds, LambdaTrials, LambdaWaker
 from tests.kit.kernel import IdKind, QueueKey, StoreUnavailableError
 from tests.kit.requests import Page
-from tests.kit.trials import Question
+from tests.kit.trials import Question, Terms
 
 HERE = "us-east-1"
 FAR = "ap-southeast-1"
@@ -20,6 +20,7 @@ QUEUE_KEY = QueueKey("acme", "docs", "main")
 QUESTION = Question(
     tenant="acme",
     biz="docs",
+    terms=Terms(robots_agent="Crawlfleet"),
     rule=Rule(fields={"title": Field(css="title")}),
     page=Page(url="https://example.org/", status=200, headers={}, body=b"<title>"),
 )

@@ -7,17 +7,19 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fakes.ledger import MemoryJournal
+from tests.kit.ceilings import CeilingState
 from tests.kit.explain import (
     JOURNAL_LINES,
     KEPT_EVENTS,
-    ExplainingPorts,
     Explanation,
+    QuotaExplainer,
+    RequestExplainer,
     StepKind,
-    explain,
 )
 from tests.kit.fleet import WorkerHeartbeats, WorkerStatus
 from tests.kit.kernel import InvalidRequestError, NotFoundError, to_ms
 from tests.kit.mongo import LOG_LENGTH
+from tests.kit.monitoring import TenantState
 from tests.kit.queue import Depth
 from tests.kit.requests import Answer, Body, Event, JournalLine, Request, State, Tracked
 from tests.kit.worlds.doubles import Broken
@@ -46,6 +48,16 @@ class Stored:
 
     def heartbeats(self, silent_for=None):
         return self._heartbeats
+
+
+class Sharing:
+    """Tenants' shares as the test says; the default tenant has the workers alone."""
+
+    def __init__(self, **facts) -> None:
+        self._own = TenantState(tenant="default", **({"part": 1.0} | facts))
+
+    def of(self, tree, tenant, now):
+        return self._own
 
 
 def at(seconds: float):
@@ -93,9 +105,16 @@ def reported(
 ) -> Explanation:
     world = World()
     said = Stored(tracked, depth or Depth(queued=0, leased=0, delayed=0), came or {}, *heartbeats)
-    ports = {"store": said, "queue": said, "detector": said, "journal": journal or MemoryJournal()}
-    wired = ExplainingPorts(**(ports | broken))
-    return explain(wired, world.tree, "default", "docs", str(ID), at(seconds))
+    ports = {
+        "store": said,
+        "queue": said,
+        "detector": said,
+        "journal": journal or MemoryJournal(),
+        "shares": Sharing(),
+        "quotas": QuotaExplainer(world.quotas, world.jobs.quota_terms),  # type: ignore[arg-type]
+    }
+    wired = RequestExplainer(**(ports | broken))
+    return wired.explain(world.tree, "default", "docs", str(ID), at(seconds))
 
 
 def test_as_many_events_are_kept_as_the_stores_keep():
@@ -152,6 +171,8 @@ def test_a_pending_request_is_reported_how_long_it_waits_who_is_before_it_and_wh
         "queued": 101,
         "before": before,
         "workers_alive": 1,
+        "tenant_in_flight": 0,
+        "tenant_part": 1.0,
     }
     assert f"{about} {before} of 101" in found.sentence
 
@@ -244,7 +265,7 @@ def test_a_dead_letter_is_reported_why_what_the_site_said_and_what_to_do():
 
     assert (found.facts["reason"], found.facts["status"]) == ("PageGone", 404)
     assert "404" in found.sentence
-    assert found.sentence.endswith(f"crawlfleet dead replay docs {ID}")
+    assert found.sentence.endswith(f"have it worked on again: `crawlfleet dead replay docs {ID}`.")
 
 
 @pytest.mark.parametrize(
@@ -302,12 +323,19 @@ def test_a_request_of_nobody_and_an_id_that_is_none_are_refused():
     elsewhere = msgspec.structs.replace(tracked)
     said = Stored(elsewhere, Depth(queued=0, leased=0, delayed=0), {})
     world = World()
-    ports = ExplainingPorts(store=said, queue=said, detector=said, journal=MemoryJournal())
+    explainer = RequestExplainer(
+        store=said,
+        queue=said,
+        detector=said,
+        journal=MemoryJournal(),
+        shares=Sharing(),
+        quotas=QuotaExplainer(world.quotas, world.jobs.quota_terms),  # type: ignore[arg-type]
+    )
 
     with pytest.raises(NotFoundError):
-        explain(ports, world.tree, "acme", "docs", str(ID), START)
+        explainer.explain(world.tree, "acme", "docs", str(ID), START)
     with pytest.raises(InvalidRequestError):
-        explain(ports, world.tree, "default", "docs", "no id", START)
+        explainer.explain(world.tree, "default", "docs", "no id", START)
 
 
 def test_a_worker_that_nobody_observed_is_not_called_alive():
@@ -322,3 +350,47 @@ def test_a_worker_that_nobody_observed_is_not_called_alive():
     assert "52 s ago" in leased.sentence
     assert "alive" not in leased.sentence
     assert pending.facts["workers_alive"] == 0
+
+
+def standing(shares) -> tuple[str, dict]:
+    found = reported(a_tracked(State.PENDING), beats("w"), shares=shares).standing
+    return found.sentence, found.facts
+
+
+def test_a_request_that_waits_for_its_tenants_share_says_what_that_is():
+    sentence, facts = standing(Sharing(part=0.25, in_flight=7))
+
+    assert "its own has 25% of what workers can do, 7 in flight now" in sentence
+    assert (facts["tenant_part"], facts["tenant_in_flight"]) == (0.25, 7)
+
+
+def test_a_request_whose_tenant_is_alone_waits_for_no_share():
+    sentence, facts = standing(Sharing(in_flight=7))
+
+    assert "tenant" not in sentence
+    assert facts["tenant_part"] == 1.0
+
+
+def test_a_request_that_waits_for_its_tenants_ceiling_says_which_and_how_much_there_is():
+    reached = CeilingState(limit="ceilings.in_flight", used=50, allowed=50)
+    below = CeilingState(limit="ceilings.documents", used=50, allowed=51)
+
+    sentence, facts = standing(Sharing(part=0.5, ceilings=(below, reached)))
+
+    assert "waiting for its tenant's ceiling: it has 50 of 50 (ceilings.in_flight)" in sentence
+    assert facts["tenant_limit"] == "ceilings.in_flight"
+
+
+def test_a_request_whose_tenant_has_a_rate_says_it():
+    rate = CeilingState(limit="ceilings.leases_per_second", allowed=2.5)
+
+    sentence, _ = standing(Sharing(ceilings=(rate,)))
+
+    assert "2.5 a second begin at most (ceilings.leases_per_second)" in sentence
+
+
+def test_without_redis_the_share_is_left_out_and_not_the_explanation():
+    sentence, facts = standing(Broken())
+
+    assert "waiting to be worked on" in sentence
+    assert "tenant_part" not in facts

@@ -43,6 +43,7 @@ def test_every_threshold_that_advice_names_is_one_of_a_document():
     ("kind", "figure", "field", "limit"),
     [
         (Kind.STORAGE, "StorageBytes", "storage_bytes", 1_000),
+        (Kind.STORAGE, "StorageRatio", "storage_ratio", 0.5),
         (Kind.MEMORY, "CacheRatio", "memory_ratio", 0.5),
         (Kind.SLOW_OPERATIONS, "SlowOperations", "slow_operations", 7),
         (Kind.CONNECTIONS, "ConnectionsRatio", "connections_ratio", 0.5),
@@ -62,6 +63,14 @@ def test_a_nodes_figure_beyond_its_threshold_is_found_and_at_it_is_not(kind, fig
     assert (finding.value, finding.threshold) == (limit * 1.5, limit)
     assert finding.place == Place(part="mongodb", name="main")
     assert finding.said
+
+
+def test_a_disk_that_is_full_by_its_share_and_by_its_bytes_is_one_finding():
+    part = a_part(StorageRatio=0.9, StorageBytes=9e15)
+
+    finding = the(evaluate(a_sample(parts=(part,)), None, a_tree()), Kind.STORAGE)
+
+    assert "90% of its disk is used, more than 85%" in finding.said
 
 
 def test_redis_has_a_memory_of_its_own():
@@ -106,7 +115,7 @@ def test_a_part_that_is_down_is_reported_once_and_all_behind_it_is_unknown():
         key_of(Kind.REDIS_MEMORY, redis),
         key_of(Kind.EVICTIONS, redis),
         key_of(Kind.NO_WORKERS, workers),
-        key_of(Kind.STRAYS, workers),
+        key_of(Kind.ORPHANED_QUEUES, workers),
         key_of(Kind.MONITOR_BLIND, Place(part="monitor")),
     } <= evaluation.unknown
 
@@ -156,6 +165,14 @@ def test_a_backlog_is_what_is_queued_leased_and_delayed():
     assert "12 requests" in finding.said
 
 
+def test_a_backlog_that_a_small_team_may_have_is_found_without_any_configuration():
+    deep = a_queue_key(depth=Depth(queued=10_001, leased=0, delayed=0))
+    usual = a_queue_key(depth=Depth(queued=10_000, leased=0, delayed=0))
+
+    assert Kind.BACKLOG in kinds(evaluate(a_sample(deep), None, a_tree()))
+    assert Kind.BACKLOG not in kinds(evaluate(a_sample(usual), None, a_tree()))
+
+
 def test_a_bizs_own_threshold_takes_the_place_of_the_stages():
     queue_key = a_queue_key(depth=Depth(queued=50, leased=0, delayed=0), oldest_seconds=500.0)
     own = BizThresholds(backlog=40, oldest_waiting_seconds=400.0)
@@ -168,7 +185,7 @@ def test_a_bizs_own_threshold_takes_the_place_of_the_stages():
 def late(planned: float | None, **changes: object) -> Evaluation:
     facts: dict = {"depth": Depth(queued=12_000, leased=0, delayed=0)}
     sample = a_sample(a_queue_key(**{**facts, **changes}))
-    return evaluate(sample, None, a_tree({"planned_seconds": planned}))
+    return evaluate(sample, None, a_tree({"planned_seconds": planned}, backlog=12_000))
 
 
 def test_what_outlasts_the_plan_at_the_present_rate_will_be_late():
@@ -320,7 +337,7 @@ def test_a_refused_configuration_is_found_without_what_it_quotes():
 def test_what_waits_for_bizs_that_there_are_not_is_found():
     evaluation = evaluate(a_sample(stray_items=2, stray_requests=3), None, a_tree())
 
-    assert the(evaluation, Kind.STRAYS).value == 5
+    assert the(evaluation, Kind.ORPHANED_QUEUES).value == 5
 
 
 def test_a_monitor_that_cannot_see_while_all_parts_answer_says_what():

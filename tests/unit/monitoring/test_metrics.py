@@ -1,39 +1,40 @@
 """A sample as metrics: values, dimensions, and how many series they are."""
 
 import math
-from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.kit.config import MonitorLimits
 from tests.kit.fleet import fleet_of
 from tests.kit.incidents import Kind
-from tests.kit.kernel import Batch, QueueKey
+from tests.kit.kernel import Metric, SparingMetrics
 from tests.kit.kernel import metric_names as names
 from tests.kit.monitoring import (
-    SETTLED_SECONDS,
     Emitted,
+    Emitter,
     FleetSample,
-    HostSample,
-    QueueSample,
     Sample,
+    Unread,
+    UsedUpQuota,
     WorkersSample,
-    batches,
 )
-from tests.kit.queue import Depth, Load, NodeHealth, Rates
-from tests.kit.requests import Ledger
+from tests.kit.queue import Depth, NodeHealth
+from tests.unit.monitoring.samples_seen import (
+    AT,
+    LIMITS,
+    emit,
+    host,
+    part,
+    queue_key,
+    quiet,
+    seen,
+    series,
+    values,
+)
 
-AT = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
-SECOND = int(AT.timestamp())
-RATES = Rates(per_1s=1.0, per_5s=2.0, per_60s=3.0)
-LIMITS = MonitorLimits()
-NOTHING = Emitted()
 #: USD a month for a metric, and what ten bizs, two nodes and ten hosts may cost.
 PRICE = 0.30
-MOST_SERIES = 250
+MOST_SERIES = 252
 #: What the scheduler and the alarming emit under the stage.
 OTHERS = {
     names.STRAY_ITEMS,
@@ -44,85 +45,6 @@ OTHERS = {
     names.MESSAGES_FAILED,
     names.MESSAGES_OWED,
 }
-
-
-def queue_key(number: int = 1, **changes: object) -> QueueSample:
-    figures: dict[str, object] = {
-        "queue_key": QueueKey("acme", f"b{number}", "main"),
-        "depth": Depth(queued=7, leased=2, delayed=1, oldest_ts=1),
-        "load": Load(ready=7, leased=2),
-        "oldest_seconds": 4.0,
-        "submitted": RATES,
-        "processed": RATES,
-        "submitted_seconds": {SECOND - 10: 5},
-        "processed_seconds": {SECOND - 9: 4},
-        "ledger": Ledger(submitted=20, pending=7, leased=2, waiting=1, done=6, dead=3, expired=1),
-        "retries": 1,
-        "difference": 0,
-        "records": 6,
-        "finish_seconds": 2.3,
-    }
-    return QueueSample(**(figures | changes))  # type: ignore[arg-type]
-
-
-def quiet(number: int) -> QueueSample:
-    return queue_key(
-        number,
-        depth=Depth(queued=0, leased=0, delayed=0),
-        submitted_seconds={},
-        processed_seconds={},
-    )
-
-
-def part(kind: str, name: str) -> NodeHealth:
-    reported = names.REDIS if kind == "redis" else names.NODE
-    figures = {one: 1.0 for one in reported if one not in {names.NODE_UP, names.NODE_HEALTHY}}
-    return NodeHealth(part=kind, name=name, up=True, figures=figures)
-
-
-def host(number: int, **changes: object) -> HostSample:
-    figures: dict[str, object] = {
-        "host": f"h{number}.example",
-        "answered": 60,
-        "latency_seconds": 0.2,
-        "success_share": 1.0,
-    }
-    return HostSample(**(figures | changes))  # type: ignore[arg-type]
-
-
-def seen(*queues: QueueSample, **changes: object) -> Sample:
-    figures: dict[str, object] = {
-        "at": AT,
-        "took_seconds": 1.5,
-        "revision": "r1",
-        "queues": queues,
-        "fleet": fleet_of(queues),
-        "workers": WorkersSample(alive=3, suspected=1, dead=0, present=4, wanted=5),
-    }
-    return Sample(**(figures | changes))  # type: ignore[arg-type]
-
-
-def emit(sample: Sample, emitted: Emitted = NOTHING, **limits: int):
-    return batches(sample, emitted, **({"bizs": LIMITS.bizs, "hosts": LIMITS.hosts} | limits))
-
-
-def values(sample: Sample, **dimensions: str) -> dict[str, float]:
-    found, _ = emit(sample)
-    return {
-        metric.name: metric.value
-        for batch in found
-        if batch.dimensions == dimensions
-        for metric in batch.metrics
-    }
-
-
-def series(sample: Sample, emitted: Emitted = NOTHING, **limits: int) -> set[tuple[str, ...]]:
-    found, _ = emit(sample, emitted, **limits)
-    return {
-        (metric.name, *(f"{name}={of}" for name, of in sorted(batch.dimensions.items())))
-        for batch in found
-        for metric in batch.metrics
-    }
 
 
 def test_a_biz_has_its_queue_its_ends_and_its_ledger():
@@ -167,6 +89,34 @@ def test_counts_by_second_are_fine_and_nothing_else_is():
     ]
     second = timedelta(seconds=1)
     assert of_queue == [(AT - 10 * second, 5, 0), (AT - 9 * second, 0, 4)]
+
+
+@pytest.mark.parametrize("used_up", [0, 2])
+def test_the_stage_counts_the_quotas_that_are_used_up(used_up):
+    said = tuple(UsedUpQuota(tenant="acme", said=f"quota {n}") for n in range(used_up))
+
+    assert values(seen(queue_key(), used_up=said))[names.QUOTAS_USED_UP] == used_up
+
+
+def test_a_queue_of_which_no_end_is_known_has_no_time_to_it():
+    found = values(seen(queue_key(finish_seconds=None)), tenant="acme", biz="b1")
+
+    assert names.TIME_TO_FINISH not in found
+    assert found[names.BACKLOG] == 7
+
+
+def test_a_host_that_was_not_asked_has_a_rate_alone():
+    found = values(
+        seen(queue_key(), hosts=(host(1, answered=0, success_share=None, latency_seconds=None),)),
+        host="h1.example",
+    )
+
+    assert found == {names.HOST_RATE: 0.0, names.HOST_THROTTLED: 0}
+
+
+def test_an_idle_stage_whose_ledgers_were_not_read_has_no_difference():
+    assert values(idle())[names.LEDGER_DIFFERENCE] == 0
+    assert names.LEDGER_DIFFERENCE not in values(idle(fleet=FleetSample()))
 
 
 def test_what_was_not_read_has_no_value_and_is_not_0():
@@ -247,6 +197,84 @@ def test_ten_bizs_two_nodes_and_ten_hosts_cost_what_is_written():
     assert f"{count} series, {int(count * PRICE)} USD a month" in names.__doc__
 
 
+def idle(**changes: object) -> Sample:
+    """A stage whose one biz has nothing to do, and whose parts are well."""
+    workers = WorkersSample(alive=0, suspected=0, dead=0, present=0, wanted=0)
+    parts = (part("redis", "redis"), part("mongodb", "main"))
+    return seen(quiet(1), **{"workers": workers, "parts": parts, **changes})
+
+
+def sparing(*samples: Sample) -> set[str]:
+    """Return the names of the metrics that the monitor emits of the last sample."""
+    sink = Kept()
+    emitter = Emitter(SparingMetrics(sink))
+    for sample in samples:
+        sink.names.clear()
+        emitter.emit(sample, LIMITS)
+    return sink.names
+
+
+class Kept:
+    """A sink that keeps the names of what it was given."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def put(self, metrics, dimensions, at) -> None:
+        self.names |= {metric.name for metric in metrics}
+
+
+def test_a_stage_without_work_says_that_it_is_watched_and_nothing_else():
+    assert sparing(idle()) == {names.LOOKS}
+    assert set(names.IDLE) - {names.LOOKS} <= OTHERS
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"config_refused": "no home"}, {names.CONFIG_REFUSED}),
+        ({"unread": (Unread(what="hosts", why="x"),)}, {names.UNREAD}),
+    ],
+)
+def test_what_is_wrong_with_an_idle_stage_is_reported_all_the_same(changes, said):
+    assert sparing(idle(**changes)) >= {names.LOOKS} | said
+
+
+def test_a_part_that_is_unwell_is_reported_by_an_idle_stage():
+    sick = NodeHealth(part="redis", name="redis", up=True, figures={"MemoryRatio": 0.9}, error="x")
+
+    assert {names.NODE_UP, "MemoryRatio"} <= sparing(idle(parts=(sick,)))
+
+
+def test_in_an_hour_with_work_everything_is_reported_zeros_too():
+    workers = WorkersSample(alive=0, suspected=0, dead=0, present=0, wanted=1)
+    busy, later = seen(queue_key(1)), AT + timedelta(hours=1)
+
+    assert names.WORKERS_SUSPECTED in sparing(busy)
+    assert names.WORKERS_DEAD in sparing(busy)
+    assert names.WORKERS_DEAD in sparing(idle(workers=workers))
+    assert names.WORKERS_DEAD in sparing(busy, idle())
+    assert sparing(busy, idle(), idle(at=later)) == {names.LOOKS}
+
+
+def test_a_zero_that_ends_something_is_emitted_once():
+    class Sink:
+        def __init__(self):
+            self.values = []
+
+        def put(self, metrics, dimensions, at):
+            self.values += [(metric.name, metric.value, *dimensions.values()) for metric in metrics]
+
+    sink = Sink()
+    sparing = SparingMetrics(sink)
+    for value in (0, 2, 0, 0):
+        sparing.put([Metric("Late", value)], {}, AT)
+
+    assert sink.values == [("Late", 2), ("Late", 0)]
+    sparing.put([Metric(names.NODE_UP, 0)], {"node": "main"}, AT)
+    assert sink.values[-1] == (names.NODE_UP, 0, "main")
+
+
 def test_bizs_without_work_cost_nothing():
     assert series(seen(*(quiet(number) for number in range(500)))) == series(seen(quiet(1)))
 
@@ -296,138 +324,6 @@ def test_dimensions_are_few_and_the_same_for_each_kind():
         ("tenant", "biz"),
         ("host",),
     }
-
-
-# ---- seconds -------------------------------------------------------------------------------------
-
-
-@given(
-    pauses=st.lists(st.floats(0.1, 85), min_size=1, max_size=12),
-    counted=st.lists(st.integers(0, 600), max_size=30),
-)
-def test_every_second_that_is_over_is_emitted_exactly_once(pauses, counted):
-    counts = {SECOND + offset: 1 for offset in counted}
-    emitted, reported, now = Emitted(until=SECOND), [], AT
-    for pause in pauses:
-        now += timedelta(seconds=pause)
-        upto = int(now.timestamp())
-        visible = {at: count for at, count in counts.items() if upto - 90 <= at < upto}
-        found, emitted = emit(
-            seen(queue_key(submitted_seconds=visible, processed_seconds={}), at=now), emitted
-        )
-        reported += [
-            int(batch.at.timestamp())
-            for batch in found
-            if batch.dimensions and batch.metrics[0].fine
-        ]
-
-    end = int(now.timestamp()) - SETTLED_SECONDS
-    assert reported == sorted(at for at in counts if SECOND <= at < end)
-
-
-def test_after_a_long_silence_what_is_still_known_is_reported():
-    counts = {SECOND + offset: 1 for offset in range(300)}
-    now = AT + timedelta(seconds=300)
-    found, _ = emit(
-        seen(queue_key(submitted_seconds=counts, processed_seconds={}), at=now),
-        Emitted(until=SECOND),
-    )
-
-    reported = [batch for batch in found if batch.dimensions and batch.metrics[0].fine]
-    assert len(reported) == 90 - SETTLED_SECONDS
-
-
-def unread(number: int = 1) -> QueueSample:
-    """A sample of a queue that could not be read."""
-    return QueueSample(queue_key=QueueKey("acme", f"b{number}", "main"))
-
-
-def submitted(found: list[Batch], **dimensions: str) -> dict[int, float]:
-    """Return the submissions in the metrics, by second; of the stage unless a biz is named."""
-    reported: Counter[int] = Counter()
-    for batch in found:
-        if batch.dimensions == dimensions and batch.metrics[0].fine:
-            reported[int(batch.at.timestamp()) - SECOND] += int(batch.metrics[0].value)
-    return dict(reported)
-
-
-def counted(at: datetime, number: int = 1) -> QueueSample:
-    """A queue that takes one request a second, as it is seen at a moment."""
-    now = int(at.timestamp())
-    visible = dict.fromkeys(range(max(SECOND, now - 90), now), 1)
-    return queue_key(number, submitted_seconds=visible, processed_seconds={})
-
-
-@pytest.mark.parametrize("blind", [(unread(),), ()], ids=["queues unread", "nothing read"])
-def test_what_an_evaluation_could_not_read_the_next_one_reports(blind):
-    later, last = AT + timedelta(seconds=30), AT + timedelta(seconds=75)
-    _, emitted = emit(seen(*blind, at=later), Emitted(until=SECOND))
-    found, emitted = emit(seen(counted(last), at=last), emitted)
-
-    assert submitted(found) == submitted(found, tenant="acme", biz="b1")
-    assert submitted(found) == dict.fromkeys(range(75 - SETTLED_SECONDS), 1)
-    again, _ = emit(seen(counted(last), at=last), emitted)
-    assert submitted(again) == {}
-
-
-def test_a_queue_that_could_not_be_read_is_reported_later_and_the_others_once():
-    later, last = AT + timedelta(seconds=30), AT + timedelta(seconds=75)
-    first, emitted = emit(seen(counted(later), unread(2), at=later), Emitted(until=SECOND))
-    found, emitted = emit(seen(counted(last), counted(last, 2), at=last), emitted)
-
-    reported = Counter(submitted(first)) + Counter(submitted(found))
-    assert reported == dict.fromkeys(range(75 - SETTLED_SECONDS), 2)
-    for biz in ("b1", "b2"):
-        own = Counter(submitted(first, tenant="acme", biz=biz))
-        own.update(submitted(found, tenant="acme", biz=biz))
-        assert own == dict.fromkeys(range(75 - SETTLED_SECONDS), 1)
-    assert emitted.behind == {}
-
-
-def test_of_a_queue_that_is_away_for_long_what_is_still_known_is_reported():
-    emitted, at = Emitted(until=SECOND), AT
-    for _ in range(5):
-        at += timedelta(seconds=60)
-        _, emitted = emit(seen(counted(at), unread(2), at=at), emitted)
-    found, _ = emit(seen(counted(at), counted(at, 2), at=at), emitted)
-
-    assert len(submitted(found, tenant="acme", biz="b2")) == 90 - SETTLED_SECONDS
-    _, emitted = emit(seen(counted(at), at=at), emitted)
-    assert emitted.behind == {}
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.floats(1, 44), st.sampled_from(["both", "one", "two", "queues", "everything"])
-        ),
-        min_size=1,
-        max_size=12,
-    )
-)
-def test_whatever_looks_miss_no_second_of_a_queue_is_reported_twice(looks):
-    emitted, at, reported = Emitted(until=SECOND), AT, {"b1": Counter(), "b2": Counter()}
-    whole: Counter[int] = Counter()
-    for pause, what in [*looks, (44.0, "both")]:
-        at += timedelta(seconds=pause)
-        one = counted(at) if what in {"both", "one"} else unread(1)
-        two = counted(at, 2) if what in {"both", "two"} else unread(2)
-        found, emitted = emit(seen(*(() if what == "everything" else (one, two)), at=at), emitted)
-        whole.update(submitted(found))
-        for biz, seconds in reported.items():
-            seconds.update(submitted(found, tenant="acme", biz=biz))
-
-    for seconds in reported.values():
-        assert set(seconds.values()) <= {1}
-    assert whole == reported["b1"] + reported["b2"]
-
-
-def test_a_clock_that_is_set_back_by_much_begins_anew():
-    counts = {SECOND - 10: 1}
-    found, emitted = emit(seen(queue_key(submitted_seconds=counts)), Emitted(until=SECOND + 10_000))
-
-    assert any(batch.metrics[0].fine for batch in found)
-    assert emitted.until == SECOND - SETTLED_SECONDS
 
 
 def test_a_fleet_of_nothing_is_nothing():

@@ -6,10 +6,11 @@ import pytest
 
 from tests.kit.config import BizThresholds
 from tests.kit.fleet import WorkerStatus
-from tests.kit.kernel import QueueKey
+from tests.kit.kernel import QueueKey, StoreUnavailableError
 from tests.kit.monitoring import Bounds, QueueSample, Sample
 from tests.kit.politeness import HostReport
 from tests.kit.queue import NodeHealth, Rates
+from tests.kit.requests import Coverage
 from tests.kit.worlds.doubles import Broken, Failing
 from tests.kit.worlds.memory import DOCS, OTHER, World, make_biz, make_tree
 from tests.kit.worlds.monitoring import do, put, sample, sampler
@@ -115,7 +116,9 @@ def test_a_fleet_that_nobody_has_decided_on_wants_nothing_known(world):
 
 
 def report(world: World, host: str, **seen: object) -> None:
-    world.hosts.report([HostReport(host=host, tenant="default", running=1, **seen)], "w")
+    world.hosts.report(
+        [HostReport(host=host, origin=f"https://{host}", tenant="default", running=1, **seen)], "w"
+    )
 
 
 def test_hosts_at_work_and_hosts_that_others_wait_for_are_shown_the_worst_first(world):
@@ -302,3 +305,52 @@ def test_without_any_configuration_the_parts_are_looked_at(world):
 
     assert (seen.parts, seen.queues, seen.workers) == ((up,), (), None)
     assert (seen.config_refused, seen.revision) == ("there is none", "")
+
+
+def busy(world: World) -> None:
+    """Let one biz, of two, process something."""
+    put(world, 30)
+    do(world, DOCS, 10)
+    world.now += timedelta(seconds=10)
+
+
+def test_the_coverage_of_bizs_at_work_is_read_and_of_no_others(world):
+    busy(world)
+    world.coverages.add(DOCS, "page", "v1", Coverage(records=3, fields={"title": 3}))
+    asked = []
+
+    def by_hour(queue_key):
+        asked.append(queue_key)
+        return world.coverages.by_hour(queue_key)
+
+    seen = sample(world, coverages=by_hour)
+
+    [covered] = seen.coverage
+    assert (asked, covered.queue_key) == ([DOCS], DOCS)
+    [hour] = covered.hours
+    assert (hour.rule, hour.coverage.fields) == ("page", {"title": 3})
+
+
+def test_coverage_that_cannot_be_read_is_left_out_and_costs_nothing_else(world):
+    busy(world)
+
+    def away(_):
+        raise StoreUnavailableError("redis", "away")
+
+    seen = sample(world, coverages=away)
+
+    assert (seen.coverage, of(seen, DOCS).processed.per_60s > 0) == ((), True)
+    assert "coverage of docs could not be read" in world.warnings[0]
+
+
+def test_coverage_that_is_slow_to_come_is_named_as_unread(world):
+    busy(world)
+    waiting = Event()
+    try:
+        seen = sampler(world, coverages=lambda _: waiting.wait(5)).sample(
+            world.tree, world.now, bounds=Bounds(coverage_seconds=0.05)
+        )
+    finally:
+        waiting.set()
+
+    assert (seen.coverage, whats(seen)) == ((), ["coverage"])

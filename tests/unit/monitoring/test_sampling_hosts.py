@@ -11,7 +11,9 @@ from tests.kit.worlds.monitoring import sampler
 
 
 def announce(world: World, tenant: str, host: str, **seen: object) -> None:
-    world.hosts.report([HostReport(host=host, tenant=tenant, running=0, **seen)], "w")
+    world.hosts.report(
+        [HostReport(host=host, origin=f"https://{host}", tenant=tenant, running=0, **seen)], "w"
+    )
 
 
 def test_hosts_of_many_tenants_that_refuse_are_all_followed_in_the_end(world):

@@ -1,3 +1,4 @@
+import dataclasses
 from datetime import timedelta
 
 import pytest
@@ -51,6 +52,18 @@ def test_each_entry_of_a_batch_is_answered_in_its_place(world):
     assert world.queue.depth(DOCS).queued == 2
 
 
+def test_a_caller_names_no_callback_of_a_scrapy_spider_unless_its_biz_lets_it(world):
+    entries = [Submission(url=URL, meta={"scrapy": '{"callback": "parse"}', "page": 1})]
+
+    [refused] = world.submission().submit(world.tree, "default", "docs", entries, START)
+
+    assert [p.field for p in refused.error.problems] == ["requests[0].meta.scrapy"]
+    assert "intake.scrapy_requests" in str(refused.error)
+    biz = replace(world.biz, intake=replace(world.biz.intake, scrapy_requests=True))
+    [accepted] = world.submission().submit(make_tree(biz), "default", "docs", entries, START)
+    assert isinstance(accepted, Accepted)
+
+
 def test_nobody_submits_under_a_name_that_a_fire_will_have(world):
     name = fire_name("nightly", START)
     entries = [Submission(url=URL, job=name), Submission(url=URL, job="june")]
@@ -69,6 +82,17 @@ def test_the_only_rule_of_a_biz_need_not_be_named(world):
     )
 
     assert world.store.get(DOCS, world.biz, receipt.id).request.body.rule == "page"
+
+
+def test_an_unknown_rule_or_biz_is_answered_with_those_there_are(world):
+    [receipt] = world.submission().submit(
+        world.tree, "default", "docs", [Submission(url=URL, rule="pgae")], START
+    )
+    with pytest.raises(UnknownBizError, match="there is no biz called 'dosc'; there are: docs"):
+        world.submission().submit(world.tree, "acme", "dosc", [Submission(url=URL)], START)
+
+    [problem] = receipt.error.problems
+    assert problem.message == "this biz has no rule called 'pgae'; it has: page"
 
 
 def test_a_biz_with_several_rules_wants_one_named():
@@ -185,6 +209,39 @@ def test_a_router_whose_clock_is_wrong_wakes_nobody_where_a_worker_lives(world, 
     world.submission().submit(world.tree, "default", "docs", pages, there)
 
     assert world.woken == []
+
+
+def test_a_submission_behind_others_wakes_a_worker_where_all_have_died(world):
+    send(world, URL)
+    world.workers.beat("w", world.now)
+    world.woken.clear()
+    world.now += timedelta(seconds=16)
+
+    send(world, URL)
+
+    assert world.queue.depth(DOCS).queued == 2
+    assert world.woken == [1]
+
+
+def test_submissions_to_a_queue_that_fills_look_for_a_living_worker_now_and_then_only(world):
+    submission, asked = world.submission(), []
+    submission = dataclasses.replace(submission, workers=Asked(asked))
+
+    for _ in range(20):
+        submission.submit(world.tree, "default", "docs", [Submission(url=URL)], world.now)
+
+    assert len(asked) == 2, "for the first one, and for the first behind it"
+
+
+class Asked:
+    """Reservations that somebody lives, and how often that was asked."""
+
+    def __init__(self, asked: list[int]) -> None:
+        self._asked = asked
+
+    def reserve_wake(self, _now: object, wanted: int, _most: int | None = None) -> int:
+        self._asked.append(wanted)
+        return 0
 
 
 def test_a_consumer_that_cannot_be_woken_is_left_to_the_tick(world):

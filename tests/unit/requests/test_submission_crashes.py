@@ -55,9 +55,7 @@ def test_however_tries_crash_and_meet_each_entry_is_stored_once_under_one_id(tri
     for key, call in CALLS.items():
         note(key, send(world, *call, key=key))
 
-    found = world.store.find(
-        DOCS, world.biz, state=None, since=None, after=None, limit=99, now=world.now
-    )
+    found = world.store.find(DOCS, world.biz, limit=99, now=world.now)
     assert sorted(t.request.body.url for t in found) == sorted(known)
     assert {
         url: {t.request.id for t in found if t.request.body.url == url} for url in known

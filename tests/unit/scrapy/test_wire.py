@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import sys
+import types
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from uuid import UUID
@@ -13,6 +15,8 @@ from hypothesis import strategies as st
 from scrapy.http import FormRequest, JsonRequest
 from scrapy.http.request import NO_CALLBACK
 from scrapy.selector import Selector
+from scrapy.settings import Settings
+from scrapy.spiders import CrawlSpider, SitemapSpider
 
 from tests.kit.executors import (
     NotPortableError,
@@ -45,6 +49,7 @@ class OwnRequest(scrapy.Request):
 
 class ShopSpider(scrapy.Spider):
     name = "shop"
+    asked: list[str] = []  # noqa: RUF012  what was looked up that must not be
 
     def found(self, response):
         """A callback."""
@@ -52,8 +57,24 @@ class ShopSpider(scrapy.Spider):
     def failed(self, failure):
         """An errback."""
 
+    def _detail(self, response):
+        """A callback that settings have to name."""
+
+    @property
+    def opened(self):
+        self.asked.append("opened")
+        return self.found
+
 
 spider = ShopSpider()
+
+
+class CrawlingSpider(CrawlSpider, ShopSpider):
+    name = "crawling"
+
+    def process_results(self, response, results):
+        return results
+
 
 values = st.recursive(
     st.none()
@@ -165,6 +186,18 @@ def test_what_json_cannot_hold_is_named(said, message):
         ({"callback": "gone"}, "the spider 'shop' has no method 'gone'"),
         ({"callback": "name"}, "has no method 'name'"),
         ({"callback": "__class__"}, "has no method"),
+        ({"callback": "__init__"}, "'__init__' of the spider 'shop' is no callback"),
+        ({"callback": "_parse"}, "'_parse' .* is no callback"),
+        ({"callback": "_set_crawler"}, "is no callback"),
+        ({"callback": "start_requests"}, "is no callback|no method"),
+        ({"callback": "_callback"}, "no method"),
+        ({"callback": "opened"}, "has no method 'opened'"),
+        ({"errback": "__init__"}, "errback: '__init__' .* is no callback"),
+        ({"callback": "_detail"}, "public method of its own; CRAWLFLEET_CALLBACKS may name"),
+        (
+            {"meta": {"a": {"$": ["item", ["tests.unit.scrapy.test_wire:Part.parts", {}]]}}},
+            "no such class",
+        ),
         ({"_class": "os:system"}, "imported no such class"),
         ({"_class": "builtins:dict"}, "imported no such class"),
         ({"_class": "this_was_never_imported:X"}, "imported no such class"),
@@ -182,6 +215,81 @@ def test_what_is_no_request_of_ours_does_nothing_and_is_named(fields, message):
 
     with pytest.raises(NotPortableError, match=message):
         load_request(fields, spider)
+    assert spider.asked == []
+
+
+def test_an_item_of_another_package_runs_nothing_when_it_is_read_or_written(monkeypatch):
+    made = []
+    elsewhere = types.ModuleType("elsewhere")
+    monkeypatch.setitem(sys.modules, "elsewhere", elsewhere)
+
+    @dataclasses.dataclass
+    class Gadget:
+        command: str
+
+        def __post_init__(self):
+            made.append(self.command)
+
+    Gadget.__module__, Gadget.__qualname__ = "elsewhere", "Gadget"
+    elsewhere.Gadget = Gadget
+    said = {"a": {"$": ["item", ["elsewhere:Gadget", {"command": "rm"}]]}}
+
+    with pytest.raises(NotPortableError, match="imported no such class"):
+        request_of({"url": "https://shop.example/", "cb_kwargs": said}, spider)
+
+    assert made == []
+    with pytest.raises(NotPortableError, match=r"elsewhere.Gadget is no class of Scrapy's items"):
+        dump_request(scrapy.Request("https://shop.example/", meta={"a": Gadget("ls")}), spider)
+
+
+def test_reading_asks_no_module_for_what_it_does_not_have(monkeypatch):
+    asked = []
+    lazy = types.ModuleType("lazy")
+    lazy.__getattr__ = asked.append
+    monkeypatch.setitem(sys.modules, "lazy", lazy)
+
+    with pytest.raises(NotPortableError, match="imported no such class"):
+        request_of({"url": "https://shop.example/", "_class": "lazy:Request"}, spider)
+
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "allowed"),
+    [
+        (ShopSpider, "parse", True),
+        (CrawlingSpider, "found", True),
+        (CrawlingSpider, "_callback", True),
+        (CrawlingSpider, "_errback", True),
+        (CrawlingSpider, "parse_start_url", True),
+        (SitemapSpider, "_parse_sitemap", True),
+        (CrawlingSpider, "process_results", False),
+        (CrawlingSpider, "_compile_rules", False),
+        (CrawlingSpider, "from_crawler", False),
+        (CrawlingSpider, "parse_with_rules", False),
+    ],
+)
+def test_callbacks_are_what_a_project_and_scrapys_own_spiders_call_by_requests(kind, name, allowed):
+    its, fields = kind("x"), {"url": "https://shop.example/", "callback": name}
+
+    if allowed:
+        assert request_of(fields, its).callback.__name__ == name
+        return
+    with pytest.raises(NotPortableError, match="callback: "):
+        request_of(fields, its)
+
+
+def test_settings_may_name_callbacks_that_begin_with_an_underscore_and_no_others():
+    its = ShopSpider()
+    its.settings = Settings({"CRAWLFLEET_CALLBACKS": ["_detail", "__init__", "_set_crawler"]})
+
+    request = scrapy.Request("https://shop.example/", its._detail)
+    assert load_request(dump_request(request, its), its).callback == its._detail
+    with pytest.raises(NotPortableError, match=r"callback: '_detail'.* is no callback"):
+        dump_request(scrapy.Request("https://shop.example/", spider._detail), spider)
+    for name in ("__init__", "_set_crawler"):
+        with pytest.raises(NotPortableError, match="is no callback"):
+            request_of({"url": "https://shop.example/", "callback": name}, its)
 
 
 def test_an_item_is_a_record_whatever_its_kind():

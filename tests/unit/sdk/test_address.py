@@ -75,8 +75,9 @@ def test_a_state_folder_that_the_environment_names_is_the_only_one(local, tmp_pa
     state.mkdir()
     environ = {"CRAWLFLEET_STATE": str(state)}
 
-    with pytest.raises(ConfigError, match="api_url: "):
+    with pytest.raises(ConfigError, match="api_url: ") as caught:
         find_address(environ=environ, start=below)
+    assert f"CRAWLFLEET_STATE names {state}, which has no local.json" in str(caught.value)
     (state / "local.json").write_text('{"api_url": "http://127.0.0.1:1", "api_key": "k"}')
     found = find_address(environ=environ, start=below)
 
@@ -87,11 +88,11 @@ def test_what_is_missing_is_named_at_once_with_a_remedy(tmp_path):
     with pytest.raises(ConfigError) as caught:
         find_address(environ={}, start=tmp_path)
 
-    assert [problem.field for problem in caught.value.problems] == ["api_url", "api_key"]
+    assert [problem.field for problem in caught.value.problems] == ["api_url"]
     assert "CRAWLFLEET_API_URL" in str(caught.value)
     assert "crawlfleet up" in str(caught.value)
     assert str(caught.value).count("start a local cloud") == 1
-    assert "CRAWLFLEET_API_KEY" in caught.value.problems[1].message
+    assert "CRAWLFLEET_API_KEY" in str(caught.value)
 
 
 @pytest.mark.parametrize(

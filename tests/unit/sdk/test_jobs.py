@@ -8,7 +8,7 @@ import pytest
 from tests.kit.api_server import BIZ, Fault
 from tests.kit.jobs import JobState
 from tests.kit.kernel import ConflictError, InvalidRequestError, NotFoundError
-from tests.kit.sdk import WaitTimeoutError
+from tests.kit.sdk import OwnAmount, WaitTimeoutError
 
 
 def test_a_job_of_pages_is_started(client, api):
@@ -34,6 +34,19 @@ def test_a_job_of_a_spider_or_a_pattern_says_what_fills_its_places(client, api):
     client.start_job(BIZ, urls="https://example.org/")
     sent = json.loads(api.calls[-1].body)
     assert (sent.pop("name")[:4], sent) == ("job-", {"urls": ["https://example.org/"]})
+
+
+def test_a_job_states_its_link_and_its_demand(client, api):
+    link = {"test_url": "https://example.org/speed", "seconds_below": 0.5}
+    demand = {"memory": {"maximum": 5e8}, "cpu": {"average": 0.5, "maximum": 1.5}}
+
+    client.start_job(BIZ, spider="shop", name="june", link=link, demand=demand)
+
+    found = client.job(BIZ, "june")
+    assert (found.link.test_url, found.link.seconds_below) == ("https://example.org/speed", 0.5)
+    assert found.demand.memory == OwnAmount(maximum=5e8)
+    assert found.demand.cpu == OwnAmount(average=0.5, maximum=1.5)
+    assert found.demand.bandwidth is None
 
 
 def test_a_lost_answer_makes_no_second_job(client, api):
@@ -62,10 +75,13 @@ def test_a_job_that_nobody_named_says_what_it_is_a_run_of_in_a_name_the_api_take
     assert [problem.field for problem in caught.value.problems] == ["rule"]
 
 
-def test_a_key_of_ones_own_is_sent(client, api):
-    client.start_job(BIZ, urls=["https://example.org/1"], idempotency_key="order-1")
+def test_a_key_and_a_trace_of_ones_own_are_sent(client, api):
+    traceparent = f"00-{'ab' * 16}-{'cd' * 8}-01"
+    urls = ["https://example.org/1"]
+    client.start_job(BIZ, urls=urls, idempotency_key="order-1", traceparent=traceparent)
 
     assert api.calls[-1].headers["idempotency-key"] == "order-1"
+    assert api.calls[-1].headers["traceparent"] == traceparent
 
 
 def test_what_is_wrong_with_an_order_is_named(client):

@@ -55,6 +55,68 @@ def test_a_cancelling_whose_answer_was_lost_still_reports_that_it_worked(client,
     assert client.cancel(BIZ, sent.id).state == "cancelled"
 
 
+# ---- states of the biz's own ---------------------------------------------------------------------
+
+
+def reviewed(client, ids, **more):
+    states = {"from_state": "done", "to_state": "reviewed"}
+    return list(client.transition_each(BIZ, ids, **states, **more))
+
+
+def test_a_request_is_changed_to_a_state_of_the_bizs_own(client, api):
+    sent = client.submit(BIZ, URL)
+    api.finish()
+
+    found = client.transition(BIZ, sent.id, from_state="done", to_state="reviewed", why="by Ann")
+
+    assert (found.state, found.flag, found.final) == ("reviewed", 1_000, True)
+    assert json.loads(api.calls[-1].body) == {
+        "from_state": "done",
+        "to_state": "reviewed",
+        "why": "by Ann",
+    }
+
+
+def test_a_transition_that_is_not_possible_says_why(client):
+    sent = client.submit(BIZ, URL)
+
+    with pytest.raises(ConflictError, match="is pending, not done"):
+        client.transition(BIZ, sent.id, from_state="done", to_state="reviewed")
+    with pytest.raises(NotFoundError):
+        client.transition(BIZ, "17", from_state="done", to_state="reviewed")
+    with pytest.raises(InvalidRequestError, match="to_state"):
+        client.transition(BIZ, sent.id, from_state="done", to_state="archived")
+
+
+def test_many_requests_are_changed_a_thousand_a_call_and_each_is_answered(client, api):
+    sent = submitted(client, 1_001)
+    api.finish()
+    ids = [one.id for one in sent]
+
+    answers = reviewed(client, iter([*ids, "17"]))
+
+    assert [one.id for one in answers] == [*ids, "17"]
+    assert [one.state for one in answers] == ["reviewed"] * 1_001 + [None]
+    assert answers[-1].error.status == 404
+    sizes = [len(json.loads(one.body)["requests"]) for one in api.made("POST")[-2:]]
+    assert sizes == [1_000, 2]
+
+
+def test_a_transition_whose_answer_was_lost_is_sent_again_and_changes_nothing_more(client, api):
+    sent = client.submit(BIZ, URL)
+    api.finish()
+    api.faults.append(Fault(carry_out=True))
+
+    [answer] = reviewed(client, [sent.id])
+
+    assert (answer.state, answer.repeated) == ("reviewed", True)
+
+
+def test_no_call_is_made_where_nothing_is_to_be_changed(client, api):
+    assert reviewed(client, []) == []
+    assert api.calls == []
+
+
 # ---- lists ---------------------------------------------------------------------------------------
 
 
@@ -150,6 +212,19 @@ def test_requests_are_listed_by_state_and_since(client, api):
     assert [each.id for each in found] == [str(FIRST_ID + n) for n in range(3)]
     asked = api.made("GET")[0].params
     assert asked == {"state": "pending", "since": "2026-01-01T00:00:00Z", "limit": "2"}
+
+
+def test_requests_of_a_page_are_listed_the_newest_first_through_pages_that_have_none(client, api):
+    submitted(client, 3)
+    [url] = {one["url"] for one in api.requests.values() if one["id"] == str(FIRST_ID + 1)}
+
+    found = list(client.requests(BIZ, url=url, newest_first=True))
+
+    assert [each.id for each in found] == [str(FIRST_ID + 1)]
+    asked = api.made("GET")[0].params
+    assert (asked["url"], asked["order"]) == (url, "newest")
+    # What is looked at in one call may all be of other pages.
+    assert client.requests(BIZ, url=url)._bare_pages > client.requests(BIZ)._bare_pages > 0
 
 
 def test_a_moment_without_a_zone_is_refused(client, api):

@@ -3,8 +3,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.kit.api_server import BIZ, SEGMENT, Fault, seed_id
-from tests.kit.kernel import InvalidRequestError
+from tests.kit.api_server import BIZ, SEGMENT, Fault, problem, seed_id
+from tests.kit.kernel import BacklogFullError, InvalidRequestError
 
 URL = "https://example.org/{}"
 
@@ -54,6 +54,31 @@ def test_many_are_offered_in_batches_while_they_are_read(client, api):
     rest = list(answers)
     assert [len(json.loads(call.body)["seeds"]) for call in api.made("POST")] == [1000, 1000, 500]
     assert [each.index for each in rest] == list(range(1, 2_500))
+
+
+def test_a_biz_that_is_full_is_waited_for_as_long_as_the_caller_says(client, api, clock):
+    full = json.dumps(problem("backlog-full", 429, "it is full")).encode()
+    api.faults.extend([Fault(429, full, {"retry-after": "7"})] * 20)
+    waits = []
+
+    [taken] = client.offer_seeds(BIZ, urls(1), timeout=141, on_wait=waits.append)
+    assert taken.accepted
+    assert waits == clock.slept
+    assert waits == [7.0] * 20
+
+    api.faults.extend([Fault(429, full, {"retry-after": "7"})] * 2)
+    with pytest.raises(BacklogFullError, match="it is full"):
+        client.offer_seeds(BIZ, urls(2), timeout=5)
+    assert len(api.seeds.kept) == 1
+
+
+def test_all_batches_are_in_the_trace_of_the_caller_where_there_is_one(client, api):
+    traceparent = f"00-{'ab' * 16}-{'cd' * 8}-01"
+    client.offer_seeds(BIZ, (URL.format(n) for n in range(1_001)), traceparent=traceparent)
+    client.offer_seeds(BIZ, [URL.format(1)])
+
+    given = [call.headers.get("traceparent") for call in api.made("POST")]
+    assert given == [traceparent] * 2 + [None]
 
 
 def test_a_batch_of_which_nothing_is_any_good_is_answered_too(client, api):

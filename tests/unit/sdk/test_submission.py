@@ -13,6 +13,7 @@ from tests.kit.kernel import (
 )
 from tests.kit.sdk import (
     BATCH_BYTES,
+    AllRefusedError,
     ApiError,
     Client,
     Entry,
@@ -32,6 +33,16 @@ def test_one_url_gives_one_result(client, api):
     assert (result.id, result.state, result.url) == (str(FIRST_ID), "pending", URL)
     assert json.loads(api.calls[0].body) == {"url": URL, "rule": "article"}
     assert api.calls[0].headers["x-api-key"] == KEY
+
+
+def test_every_call_of_a_submission_carries_the_callers_trace_and_none_without_one(client, api):
+    traceparent = f"00-{'ab' * 16}-{'cd' * 8}-01"
+    client.submit(BIZ, (f"https://example.org/{n}" for n in range(1001)), traceparent=traceparent)
+    client.submit(BIZ, URL, traceparent=traceparent)
+    client.submit(BIZ, URL)
+
+    given = [call.headers.get("traceparent") for call in api.calls]
+    assert given == [traceparent] * 3 + [None]
 
 
 def test_an_entry_travels_with_all_its_fields_and_its_own_rule(client, api):
@@ -80,8 +91,16 @@ def test_wrong_entries_are_answered_in_their_place_and_do_not_stop_the_others(cl
 
 
 def test_a_batch_without_one_acceptable_entry_gives_each_its_own_error(client, api):
-    results = client.submit(BIZ, ["ftp://x", {"url": URL, "rule": "unheard-of"}])
+    wrong = ["ftp://x", {"url": URL, "rule": "unheard-of"}]
 
+    with pytest.raises(AllRefusedError) as caught:
+        client.submit(BIZ, wrong)
+
+    results = caught.value.results
+    assert list(client.submit_each(BIZ, wrong)) == list(results)
+    fields = [each.field for each in caught.value.problems]
+    assert fields == ["requests[0].url", "requests[1].rule"]
+    assert str(caught.value).startswith("requests[0].url: ")
     assert [result.accepted for result in results] == [False, False]
     assert results[0].error.errors[0].field == "url"
     assert results[1].error.errors[0].field == "rule"
@@ -92,9 +111,21 @@ def test_a_batch_of_one_wrong_entry_is_answered_like_any_other(client, api):
     alone = problem("invalid-request", 400, "no", [{"field": "rule", "message": "is missing"}])
     api.faults.append(Fault(400, json.dumps(alone).encode()))
 
-    (result,) = client.submit(BIZ, [URL])
+    with pytest.raises(InvalidRequestError, match=r"^requests\[0\]\.rule: is missing$") as caught:
+        client.submit(BIZ, [URL])
 
+    (result,) = caught.value.results
     assert [each.field for each in result.error.errors] == ["rule"]
+
+
+def test_of_many_that_are_all_refused_the_first_are_named_and_the_others_counted(client, api):
+    with pytest.raises(AllRefusedError) as caught:
+        client.submit(BIZ, (f"ftp://x/{n}" for n in range(1_500)))
+
+    assert len(caught.value.results) == 1_500
+    assert len(caught.value.problems) == 11
+    assert "1,490 more" in str(caught.value)
+    assert (client.submit(BIZ, []), api.requests) == ([], {})
 
 
 def test_a_single_wrong_entry_raises_with_the_field_named(client):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.kit.examples import examples
 from tests.kit.politeness import DeferredHost
-from tests.kit.worker import PATIENCE_MS, chosen, owner, salt
+from tests.kit.worker import MOST_PATIENCE_MS, PATIENCE_MS, chosen, owner, patience_ms, salt
 
 HOSTS = [f"site-{number}.example" for number in range(600)]
 names = st.lists(
@@ -64,4 +64,15 @@ def test_one_looks_at_its_own_hosts_and_at_those_that_are_late():
     fresh = DeferredHost(host="theirs.example", count=1, ready_ts=now - PATIENCE_MS + 1)
     late = DeferredHost(host="late.example", count=1, ready_ts=now - PATIENCE_MS)
 
-    assert chosen([late, fresh, mine], lambda host: host == "mine.example", now) == [late, mine]
+    found = chosen([late, fresh, mine], lambda host: host == "mine.example", now - PATIENCE_MS)
+    assert found == [late, mine]
+
+
+@given(st.integers(0, 10_000), st.integers(0, 10_000))
+def test_who_looks_seldom_takes_an_others_host_late_but_not_for_ever(first: int, second: int):
+    looks = sorted([first, second])
+    patience = patience_ms(10_000, looks)
+
+    assert PATIENCE_MS <= patience <= MOST_PATIENCE_MS
+    assert patience == max(PATIENCE_MS, min(MOST_PATIENCE_MS, 10_000 - looks[0]))
+    assert patience_ms(10_000, looks[1:]) == PATIENCE_MS, "one look says nothing of how often"

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tests.kit.config import DetectorLimits
 from tests.kit.fetching import NO_FETCH_CONTEXT
-from tests.kit.kernel import NoProxyError, StoreUnavailableError, to_ms
+from tests.kit.kernel import NoProxyError, NoSecretError, StoreUnavailableError, to_ms
 from tests.kit.requests import CUT_OFF, CUT_OFFS, Entry, State
 from tests.kit.warned import named
 from tests.kit.worker import Worker
@@ -285,6 +285,20 @@ def test_an_entry_that_is_anothers_comes_back_when_the_lease_of_that_one_ends(wo
     assert (depth.queued, depth.leased, depth.delayed) == (0, 0, 1)
 
     world.now = until
+    assert work(world, PAGES).done == 1
+
+
+def test_without_its_secret_a_request_waits_and_no_attempt_counts(world):
+    ids = submitted(world, URLS[0])
+    fault = NoSecretError("the secret 'token' of tenant 'acme' cannot be read", again_seconds=15.0)
+
+    for _ in range(world.biz.retry.max_attempts + 1):
+        report = work(world, {URLS[0]: fault})
+        found = tracked(world, ids[0])
+        assert (report.dead, report.deferred, found.attempts) == (0, 1, 0)
+        assert "'token' of tenant 'acme'" in found.timeline[-1].why
+        world.now += timedelta(seconds=15)
+
     assert work(world, PAGES).done == 1
 
 

@@ -4,7 +4,7 @@ import threading
 from dataclasses import replace
 
 from tests.kit.worlds.memory import World, make_tree
-from tests.kit.worlds.worker import submitted, work
+from tests.kit.worlds.worker import Parts, submitted, work
 
 
 class Slow:
@@ -37,6 +37,18 @@ def test_where_looking_for_work_costs_much_it_is_looked_seldom(world):
     assert report.stopped_because == "idle"
     # The first look, about one in eleven times its cost, and the last one before it leaves.
     assert index.looks <= 2 + idle / (11 * Slow.SECONDS) + 1
+
+
+def test_the_more_workers_there_are_the_less_often_each_looks_at_an_empty_queue(world):
+    """A thousand that look ten times a second each would take half of a Redis for it."""
+    parts = Parts(world)
+    assert parts.background.look_seconds == world.pauses.poll
+
+    for worker in range(1_000):
+        world.workers.beat(f"w{worker}", world.now)
+    parts.background.ask_whether_surplus(None, {})
+
+    assert 4_000 < 1_000 / parts.background.look_seconds <= 5_000.1
 
 
 class SlowToStore:

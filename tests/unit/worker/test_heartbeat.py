@@ -3,9 +3,12 @@ import time
 from datetime import datetime
 
 import pytest
+from msgspec.structs import replace
 
+from tests.kit.config import ProxyPool
+from tests.kit.fetching import Fault, HeardProxies, ProxyExchange
 from tests.kit.fleet import WorkerStatus
-from tests.kit.kernel import StoreUnavailableError
+from tests.kit.kernel import VERSION, StoreUnavailableError
 from tests.kit.politeness import LocalScheduler
 from tests.kit.warned import Warned
 from tests.kit.worker import Heartbeat, Session, SteadyTime
@@ -18,6 +21,7 @@ class Register:
 
     def __init__(self) -> None:
         self.beats: list[WorkerStatus] = []
+        self.proxies: list[ProxyExchange | None] = []
         self.known = True
         self.away = False
         self.refused = 0
@@ -25,7 +29,17 @@ class Register:
         self.gate.set()
         self.waits = False
 
-    def beat(self, worker: str, now: datetime, worker_status: WorkerStatus) -> bool:
+    def beat(
+        self,
+        worker: str,
+        now: datetime,
+        worker_status: WorkerStatus,
+        proxies: ProxyExchange | None = None,
+    ) -> bool:
+        self.proxies.append(proxies)
+        if proxies is not None:
+            proxies.reports()
+            proxies.hear(HeardProxies())
         self.waits = not self.gate.is_set()
         self.gate.wait(60)
         if self.away:
@@ -131,6 +145,13 @@ def test_registering_again_after_a_stop_is_not_being_forgotten(heartbeat, regist
     assert not heartbeat.may_have_lost
 
 
+def test_each_beat_says_which_version_beats(heartbeat, register):
+    heartbeat.start()
+    heartbeat.stop()
+
+    assert {beat.version for beat in register.beats} == {VERSION}
+
+
 def test_a_silent_register_is_noticed_and_warned_of_once(heartbeat, register, warnings, now):
     heartbeat.start()
     register.away = True
@@ -142,3 +163,42 @@ def test_a_silent_register_is_noticed_and_warned_of_once(heartbeat, register, wa
 
     register.away = False
     eventually(lambda: heartbeat.detached_seconds == 0.0, what="beats arrive again")
+
+
+def test_a_stage_without_proxies_is_told_nothing_of_them_and_one_with_them_with_each_beat(
+    world, heartbeat, register
+):
+    heartbeat.start()
+    assert register.proxies[0] is None
+
+    world.tree = with_proxies(world)
+
+    eventually(lambda: register.proxies[-1] is not None, what="the beats tell of proxies")
+
+
+def with_proxies(world):
+    stage = replace(world.tree.stage, proxies={"eu": ProxyPool(secret="s")})
+    return replace(world.tree, stage=stage)
+
+
+def test_what_is_found_of_proxies_after_the_last_beat_is_told_before_a_worker_ends(
+    world, register, now
+):
+    world.tree = with_proxies(world)
+    slow = replace(world.tree.stage.detector, beat_seconds=10.0)
+    world.tree = replace(world.tree, stage=replace(world.tree.stage, detector=slow))
+    exchange = ProxyExchange()
+    services = world.work({}, workers=register, proxies=exchange, steady=SteadyTime(lambda: now[0]))
+    session = Session(services, "w")
+    register.report = session.report
+    heartbeat = Heartbeat(session, LocalScheduler())
+    heartbeat.start()
+    pool = ProxyPool(secret="s", max_failures=1)
+    exchange.listed("eu", {"k": "http://10.0.0.1:3128"})
+    exchange.failed("eu", pool, "k", "a.example", exchange.clock(), Fault.UNREACHABLE)
+    assert exchange.has_changes
+
+    heartbeat.stop()
+
+    assert not exchange.has_changes
+    assert len(register.beats) == 2

@@ -9,7 +9,7 @@ from tests.kit.config import PoolLimits
 from tests.kit.fleet import WAKE_TERM
 from tests.kit.kernel import StoreUnavailableError, bound, to_ms
 from tests.kit.politeness import DeferredHost
-from tests.kit.worker import MOST_WORKERS, PATIENCE_MS, HostAffinity
+from tests.kit.worker import ASK_EACH, MOST_WORKERS, PATIENCE_MS, SOME_WORKERS, HostAffinity
 from tests.kit.worlds.memory import DOCS
 
 
@@ -167,6 +167,17 @@ def test_what_its_own_worker_leaves_is_anybodys_soon(world, deferred):
     assert mine.choose(DOCS, deferred, later) == deferred
 
 
+def test_only_what_a_host_serves_slowly_is_left_to_its_worker(world):
+    shares = {name: placing(world, Living("a", "b"), name) for name in "ab"}
+    paced, fast = PATIENCE_MS / 1000 + 0.1, PATIENCE_MS / 1000
+
+    for number in range(50):
+        host = f"h{number}.example"
+        assert sorted(one.is_left(DOCS, host, paced) for one in shares.values()) == [False, True]
+        assert not any(one.is_left(DOCS, host, fast) for one in shares.values())
+    assert not placing(world, Living("a"), "a").is_left(DOCS, "h.example", paced)
+
+
 def test_what_is_known_holds_while_nobody_answers(world, deferred):
     living = Living("a", "b")
     mine = placing(world, living, "a")
@@ -189,3 +200,34 @@ def test_hosts_of_one_that_has_gone_go_to_those_who_are_left(world, deferred):
 
     after = mine.choose(DOCS, deferred, world.now)
     assert {one.host for one in before} < {one.host for one in after}
+
+
+@pytest.mark.parametrize("count", [SOME_WORKERS, 4 * SOME_WORKERS, MOST_WORKERS])
+def test_however_many_work_each_is_told_of_some_names_a_second(world, count):
+    """An answer names all of them, and all ask: a thousand were told a million names in 5 s."""
+
+    class Counted(Living):
+        told = 0
+
+        def staying(self, now):
+            self.told += len(self.names)
+            return self.names
+
+    living = Counted(*(f"w{n}" for n in range(count)))
+    made, seconds = HostAffinity(world.target(workers=living), "w0", world), 600
+    for second in range(0, seconds, 5):
+        made.refresh(world.now + timedelta(seconds=second))
+
+    assert 0 < living.told / seconds <= 2 / ASK_EACH.total_seconds()
+
+
+def test_a_clock_that_is_set_back_keeps_nobody_from_learning_who_works(world):
+    living = Living(*(f"w{n}" for n in range(MOST_WORKERS)))
+    made = placing(world, living, "w0")
+    hosts = [DeferredHost(host=f"h{n}", count=1, ready_ts=to_ms(world.now)) for n in range(200)]
+    assert len(made.choose(DOCS, hosts, world.now)) < 200
+
+    living.names = ["w0"]
+    made.refresh(world.now - timedelta(hours=1))
+
+    assert made.choose(DOCS, hosts, world.now) == hosts

@@ -113,10 +113,10 @@ def test_whatever_fails_while_a_site_is_learnt_no_request_is_stuck(world, fault,
     ports: dict[str, object] = {}
     if fault == "hosts":
         ports["hosts"] = Failing(world.hosts, reserve=2)
-    elif fault == "store":  # what is to be put aside cannot be, and cannot be handed back either
+    elif fault == "store":  # what is to be deferred cannot be, and cannot be handed back either
         polite(world, Robots.OBEY, per_second=1, concurrency=50)
         known = RobotsCopy(status=404, fetched_ms=to_ms(world.now))
-        world.robots.save("https://a.example", known, 3_600)
+        world.robots.save("https://a.example", known, 3_600, "default")
         ports["store"] = Failing(world.store, release=2)
     elif fault == "robots":
         pages[ROBOTS] = ValueError("not foreseen")

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.kit.politeness import reason
 from tests.kit.requests import State
 from tests.kit.worker import NOTHING, Worker
-from tests.kit.worlds.doubles import Failing
+from tests.kit.worlds.doubles import Broken, Failing
 from tests.kit.worlds.memory import DOCS, OTHER, make_tree
 from tests.kit.worlds.worker import (
     ROBOTS,
@@ -44,6 +44,25 @@ def test_a_request_without_a_slot_is_deferred_with_the_reason_and_counts_no_atte
     aside = tracked(world, ids[3])
     assert (aside.state, aside.attempts) == (State.PENDING, 0)
     assert aside.timeline[-1].why == reason("rate")
+
+
+def test_requests_of_a_host_that_is_anothers_are_left_to_its_worker_which_has_them_at_once(world):
+    polite(world, per_second=1, concurrency=50)
+    ids = submitted(world, *URLS)
+    for name in ("a", "b"):
+        world.workers.beat(name, world.now)
+    workers = {name: Parts(world, name=name) for name in ("a", "b")}
+    for parts in workers.values():
+        parts.leases.affinity.refresh(world.now)
+    [owner] = [n for n, p in workers.items() if not p.leases.affinity.is_left(DOCS, "a.example", 9)]
+    [other] = set(workers) - {owner}
+
+    assert workers[other].leases.take() == ([], 4)
+    assert depth(world) == (4, 4, 0)
+    assert {tracked(world, an_id).timeline[-1].why for an_id in ids} == {reason("owner")}
+
+    taken = workers[owner].leases.take()
+    assert [one.claim.request.id for one in taken.leased] == ids[:3]
 
 
 def test_a_host_in_back_off_puts_requests_aside_and_they_come_back_later_in_order(world):
@@ -224,3 +243,52 @@ def test_the_fleet_is_reported_of_what_was_seen_and_that_nothing_is_under_way_an
     assert sum(one.answered for one in reports) == 4
     assert reports[-1].running == 0
     assert idle(world)
+
+
+def test_entries_of_cancelled_requests_spend_no_slots_of_their_host(world):
+    polite(world, per_second=1, concurrency=50)
+    many = [f"https://a.example/cancelled/{number}" for number in range(2_000)]
+    submitted(world, *many, job="big")
+    leave_alone(world, "a.example", 60)
+    while Parts(world).leases.take().entries:
+        pass
+    later = submitted(world, *URLS)
+    Parts(world).leases.take()
+    assert depth(world) == (2_004, 2_004, 0)
+    world.store.cancel_job(DOCS, world.biz, "big", 2_000, "a caller", world.now)
+
+    world.now += timedelta(seconds=61)
+    taken = Parts(world).leases.take()
+
+    slots = [one for one in taken.leased if one.slot_at is not None]
+    assert [one.claim.request.id for one in slots] == later[:3]
+    assert depth(world) == (1, 1, 3)
+    assert tracked(world, later[3]).state == State.PENDING
+
+
+def test_what_was_claimed_is_kept_when_what_follows_cancelled_requests_cannot_be_leased(world):
+    polite(world, per_second=1, concurrency=50)
+    ids = submitted(world, URLS[0])
+    submitted(world, *URLS[1:3], job="big")
+    ids += submitted(world, URLS[3])
+    leave_alone(world, "a.example", 60)
+    Parts(world).leases.take()
+    world.store.cancel_job(DOCS, world.biz, "big", 10, "a caller", world.now)
+    world.now += timedelta(seconds=61)
+
+    class FailingAfterOne:
+        calls = 0
+
+        def lease_deferred(self, *args):
+            self.calls += 1
+            return (Broken() if self.calls > 1 else world.queue).lease_deferred(*args)
+
+        def __getattr__(self, name):
+            return getattr(world.queue, name)
+
+    queue = FailingAfterOne()
+    taken = Parts(world, queue=queue).leases.take()
+
+    assert queue.calls == 2
+    assert [one.claim.request.id for one in taken.leased] == ids[:1]
+    assert depth(world) == (1, 1, 1)

@@ -1,4 +1,4 @@
-"""A worker's leases while the index hangs."""
+"""A worker's leases while Redis hangs."""
 
 from datetime import timedelta
 
@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.requests import Submission
-from tests.kit.worker import Pauses
+from tests.kit.worker import Pauses, renew_leases
 from tests.kit.worlds.memory import DOCS, World
 from tests.kit.worlds.worker import Parts
 
@@ -21,7 +21,7 @@ def in_flight(mine: Parts, batches: int = 1) -> list[object]:
 
 
 class Hanging:
-    """An index that is waited for, and does not answer; it says how often it was."""
+    """A Redis that is waited for, and does not answer; it says how often it was."""
 
     def __init__(self, world: World) -> None:
         self._queue = world.queue
@@ -35,13 +35,13 @@ class Hanging:
         return getattr(self._queue, name)
 
 
-def test_an_index_that_hangs_keeps_no_queue_from_being_renewed_in_the_truth(world):
+def test_a_redis_that_hangs_keeps_no_queue_from_being_renewed_in_mongodb(world):
     """Two seconds a queue: of thirty the last would come when its lease is over."""
     world.tree = replace(world.tree, bizs={"default": {f"b{n}": world.biz for n in range(BIZS)}})
     for biz in world.tree.bizs["default"]:
         page = [Submission(url="https://example.org/")]
         world.submission().submit(world.tree, "default", biz, page, world.now)
-    index = Hanging(world)
+    hanging = Hanging(world)
     renewed = set()
 
     class Noting:
@@ -53,15 +53,15 @@ def test_an_index_that_hangs_keeps_no_queue_from_being_renewed_in_the_truth(worl
             return getattr(world.store, name)
 
     limits = world.tree.stage.fleet
-    mine = Parts(world, queue=index, store=Noting(), pauses=Pauses(redis=1e-9))
+    mine = Parts(world, queue=hanging, store=Noting(), pauses=Pauses(redis=1e-9))
     leased = in_flight(mine, BIZS)
     assert len(leased) == BIZS
     world.now += timedelta(seconds=limits.lease_seconds / 3)
 
-    assert mine.leases.renew(leased).lost == []
+    assert renew_leases(mine.session, leased).lost == []
 
     assert renewed == set(world.tree.queues())
-    assert index.waits == 1
+    assert hanging.waits == 1
     assert len(world.warnings) == 1
 
 
@@ -73,33 +73,33 @@ def test_a_lease_whose_outcome_is_written_meanwhile_is_not_listed_anew(world):
     leased = mine.leases.take().leased
     world.queue.flush()
 
-    assert mine.leases.renew(leased).lost == []
+    assert renew_leases(mine.session, leased).lost == []
 
     assert world.queue.depth(DOCS).leased == 0
 
 
-def test_leases_that_the_index_has_lost_are_listed_anew(world):
-    """Redis has lost them, the truth has not: whose they are must be known if this worker dies."""
+def test_leases_that_redis_has_lost_are_listed_anew(world):
+    """Redis has lost them, MongoDB has not: whose they are must be known if this worker dies."""
     page = [Submission(url="https://example.org/")]
     world.submission().submit(world.tree, "default", "docs", page, world.now)
     mine = Parts(world)
     leased = in_flight(mine)
     world.queue.flush()
 
-    assert mine.leases.renew(leased).lost == []
+    assert renew_leases(mine.session, leased).lost == []
 
     assert world.queue.depth(DOCS).leased == 1
 
 
-def test_leases_that_the_index_has_lost_are_not_listed_anew_by_one_that_was_frozen(world):
-    """Others may have done it all since the truth was asked: the lease would be nobody's."""
+def test_leases_that_redis_has_lost_are_not_listed_anew_by_one_that_was_frozen(world):
+    """Others may have done it all since MongoDB was asked: the lease would be nobody's."""
     page = [Submission(url="https://example.org/")]
     world.submission().submit(world.tree, "default", "docs", page, world.now)
     mine = Parts(world, pauses=Pauses(trusted=0.0))
     leased = in_flight(mine)
     world.queue.flush()
 
-    assert mine.leases.renew(leased).lost == []
+    assert renew_leases(mine.session, leased).lost == []
 
     assert world.queue.depth(DOCS).leased == 0
 

@@ -3,13 +3,15 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
+from tests.kit.kernel import QueueKey
 from tests.kit.worker import Worker, WorkerServices
 from tests.kit.worlds import worker as worlds
 from tests.kit.worlds.doubles import Failing
-from tests.kit.worlds.memory import World, make_tree
+from tests.kit.worlds.memory import DOCS, World, make_tree
 from tests.kit.worlds.worker import decided, submitted
 
 
@@ -123,3 +125,26 @@ def test_who_cannot_ask_whether_it_may_leave_stays_and_asks_again(world):
     assert hands.ended == {"w0": "idle"}
     assert sum("retire: no answer" in said for said in world.warnings) == 2
     assert world.workers.live(world.now) == ["other"]
+
+
+def test_who_finds_work_that_nobody_has_announced_stays_and_does_it(world, monkeypatch):
+    world.tree = make_tree(min_consumers=0, idle_seconds=0.02)
+    announced: dict[QueueKey, int] = {}
+
+    def announce(queues):
+        announced.update(dict.fromkeys(queues, 1))
+
+    monkeypatch.setattr(world.queue.open, "listed", lambda: dict(announced))
+    monkeypatch.setattr(world.queue, "announce", announce)
+    pages = {"https://example.org/1": b"<title>one</title>"}
+    submitted(world, *pages)
+    announced.clear()
+    # Recovery, which would find it too, is another's.
+    ages = timedelta(days=1)
+    assert world.detector.acquire_lock("recover", "another", ages, ages)
+    hands = Hands(world)
+
+    hands.run(1, lambda: bool(hands.ended), lambda: world.work(pages, remaining=hands.left))
+
+    assert world.queue.depth(DOCS).queued == 0
+    assert hands.ended == {"w0": "idle"}

@@ -128,7 +128,7 @@ def test_what_is_still_its_own_after_looks_in_vain_is_done(world):
 
 
 def test_waiting_for_a_look_ends_with_the_lease(world):
-    """Whoever takes the requests when their leases are over finds them in the truth."""
+    """The one that takes the requests when their leases are over finds them in MongoDB."""
     world.tree = quick_tree(world, concurrency=3, batch=12, lease_seconds=0.3)
     ids = submitted(world, *URLS)
     fetcher = Freezing(lambda: taken_by_another(world), world)

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from tests.kit.kernel import StoreError, StoreUnavailableError, to_ms
+from tests.kit.reading import SLICE
 from tests.kit.requests import (
     INTERNAL,
     UNSTORABLE,
@@ -16,7 +17,7 @@ from tests.kit.requests import (
     Page,
     State,
 )
-from tests.kit.worker import LINK_BYTES, PART, SLICE, Parser, Pauses, ReadingGate
+from tests.kit.worker import LINK_BYTES, PART, Parser, Pauses, ReadingGate
 from tests.kit.worlds.doubles import Lines
 from tests.kit.worlds.memory import DOCS, RULE, START, World, make_biz, make_tree
 from tests.kit.worlds.worker import QuietSession, tracked
@@ -137,8 +138,8 @@ def test_what_cannot_be_asked_for_as_a_store_refuses_is_a_dead_letter_without_an
 
 def test_a_spider_that_breaks_half_way_is_a_dead_letter_and_leaves_no_records(world):
     class Breaking(Lines):
-        def read(self, spider, page, body):
-            yield from super().read(spider, page, body)
+        def read(self, *asked):
+            yield from super().read(*asked)
             raise ZeroDivisionError("nobody foresaw")
 
     an_id = submitted(world)
@@ -190,7 +191,7 @@ def test_between_slices_everybody_else_gets_a_turn(world):
     turns = 0
 
     class Counting(Lines):
-        def read(self, spider, page, body):
+        def read(self, *asked):
             async def tick():
                 nonlocal turns
                 while True:
@@ -198,7 +199,7 @@ def test_between_slices_everybody_else_gets_a_turn(world):
                     await asyncio.sleep(0)
 
             self.ticking = asyncio.get_running_loop().create_task(tick())
-            yield from super().read(spider, page, body)
+            yield from super().read(*asked)
             self.ticking.cancel()
 
     done, *_ = read(world, PLAIN, lines(50), executors=Counting(), limits={"slice_seconds": -1.0})
@@ -275,6 +276,7 @@ def test_a_link_that_no_seed_can_be_made_of_is_reported_of_its_page(world, kind)
         Link(url="https://example.org/2", meta={"x": "y" * 70_000}),
         Link(url="https://example.org/3", headers={"X": "a\r\nb"}),
         Link(url="https://example.org/4", rule="page", meta={"x": 1}),
+        Link(url="https://example.org/5", rule="page", meta={"scrapy": '{"callback": "parse"}'}),
     )
 
     class Linking:
@@ -289,9 +291,10 @@ def test_a_link_that_no_seed_can_be_made_of_is_reported_of_its_page(world, kind)
     done, *_ = read(world, reader, extractor=Linking(), executors=Linking())
 
     assert [link.url[-1] for link in done.links] == ["4"]
-    assert done.rejected_count == 3
+    assert done.rejected_count == 4
     assert [
-        f"example.org/{n}: " in reported for n, reported in zip("123", done.rejected, strict=True)
-    ] == [True] * 3
+        f"example.org/{n}: " in reported for n, reported in zip("1235", done.rejected, strict=True)
+    ] == [True] * 4
     assert "'unheard of'" in done.rejected[0]
     assert "64,000" in done.rejected[1]
+    assert "meta.scrapy, which the executor scrapy alone writes" in done.rejected[3]

@@ -8,13 +8,14 @@ from msgspec.structs import replace
 
 from tests.kit.config import RecrawlPolicy
 from tests.kit.kernel import ExtractError
+from tests.kit.reading import SLICE
 from tests.kit.requests import (
     Coverage,
     Harvest,
     Page,
     State,
 )
-from tests.kit.worker import SLICE, Parser
+from tests.kit.worker import Parser
 from tests.kit.worlds.doubles import Titles
 from tests.kit.worlds.memory import DOCS, RULE, World, make_biz, make_tree
 from tests.kit.worlds.worker import Spy, tracked

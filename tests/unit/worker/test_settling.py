@@ -18,6 +18,7 @@ class Stand:
     """A worker that has read twelve pages, and whose store is away once."""
 
     def __init__(self, world, weight=0):
+        self.world = world
         world.tree = make_tree(world.biz, batch=len(URLS))
         self.ids = submitted(world, *URLS)
         store = Failing(world.store, settle=1)
@@ -30,7 +31,9 @@ class Stand:
 
     def settle(self, batch):
         session = self.parts.session
-        session.limits = replace(session.limits, batch=batch)
+        stage = self.world.tree.stage
+        fleet = replace(stage.fleet, batch=batch)
+        self.world.tree = replace(self.world.tree, stage=replace(stage, fleet=fleet))
         settler = Settler(session, self.parts.leases, self.parts.telemetry)
         return asyncio.run(settler.settle(self.in_flight.outcomes()))
 

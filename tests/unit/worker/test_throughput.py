@@ -1,6 +1,7 @@
 """The throughput report of a worker."""
 
 import asyncio
+import threading
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from tests.kit.politeness import Waiting
 from tests.kit.requests import Dead, Done, Retry
 from tests.kit.worker import QUEUES, ThroughputMeter
 from tests.kit.worlds.memory import DOCS, OTHER, START
+from tests.kit.worlds.worker import submitted, work
 
 
 def at(shown: Throughput | None) -> float | None:
@@ -138,7 +140,7 @@ def attempted(throughput_meter: ThroughputMeter, queue_key: QueueKey, end: objec
 
 
 def test_only_what_is_dealt_with_for_good_counts(steady):
-    """A pool without proxies has hundreds put aside in a second: that is no page done."""
+    """A pool without proxies has hundreds deferred in a second: that is no page done."""
     throughput_meter = ThroughputMeter(1, steady)
     unfinished = [Waiting("h", [], START, "proxies"), Retry(START, "slow")]
     for end in unfinished * 20:
@@ -223,3 +225,22 @@ def test_queues_beyond_those_of_which_account_is_kept_are_reported_of_when_there
             throughput_meter.began(queue_key)
 
     assert set(throughput_meter.throughputs()) == {queue_key.path for queue_key in queues[:QUEUES]}
+
+
+def test_a_worker_reads_the_meter_in_its_event_loop_alone(world, monkeypatch):
+    readers = []
+    for name in ("throughput", "throughputs"):
+        read = getattr(ThroughputMeter, name)
+
+        def noted(meter, read=read):
+            readers.append(threading.get_ident())
+            return read(meter)
+
+        monkeypatch.setattr(ThroughputMeter, name, noted)
+    urls = [f"https://example.org/{n}" for n in range(3)]
+    submitted(world, *urls)
+
+    work(world, dict.fromkeys(urls, b"<title>one</title>"))
+
+    assert len(readers) >= 2
+    assert set(readers) == {threading.get_ident()}

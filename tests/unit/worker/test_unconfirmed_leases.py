@@ -22,6 +22,8 @@ class Mute:
 
     def __getattr__(self, name):
         method = getattr(self._port, name)
+        if not callable(method):
+            return method
 
         def call(*args, **kwargs):
             answer = method(*args, **kwargs)

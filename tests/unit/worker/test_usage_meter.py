@@ -71,7 +71,11 @@ class Bench:
         self.meter.tick()
 
     def reported(self) -> dict[str, RunPart]:
-        return {part.job: part for part in self.meter.take(last=True)}
+        return {part.job: part for part in self.runs(last=True)}
+
+    def runs(self, *, last: bool = False) -> list[RunPart]:
+        """The parts of jobs; accounts of days are in test_day_accounts."""
+        return [part for part in self.meter.take(last=last) if not part.job.startswith("/")]
 
 
 def page(count: int, headers: dict[str, str] | None = None, seconds: float = 0.0) -> Page:
@@ -90,7 +94,7 @@ def test_a_job_alone_takes_all_that_the_process_takes_above_its_idle_memory(benc
     bench.readings.memory_bytes += 60
     bench.arrive(1_000)
     bench.passes(1, cpu=1.0)
-    task.end(Done(("r1", "r2")))
+    task.end(Done((), stored=2))
 
     figures = bench.reported()["night"].figures
     assert (figures.seconds, figures.memory_seconds, figures.memory_max) == (2, 120, 90)
@@ -131,7 +135,7 @@ def test_without_a_job_nothing_is_read(bench: Bench) -> None:
     task.end(Done(()))
 
     assert bench.readings.read == before
-    assert bench.meter.take(last=True) == []
+    assert bench.runs(last=True) == []
 
 
 def test_the_process_is_read_once_a_second_however_many_tasks_there_are(bench: Bench) -> None:
@@ -180,7 +184,8 @@ def test_idle_memory_is_the_least_seen_while_nothing_ran_and_stays_with_the_proc
     later.tick()
     task.end(Done(()))
 
-    assert later.take(last=True)[0].figures.memory_max == 50
+    [found] = [part for part in later.take(last=True) if part.job == "night"]
+    assert found.figures.memory_max == 50
     bench.idle.seen(0)  # what could not be read is no memory
     assert bench.idle.memory_bytes == IDLE_BYTES
 
@@ -204,35 +209,37 @@ def test_what_was_measured_is_reported_at_times_and_at_once_when_a_job_goes_quie
 ) -> None:
     task = bench.begin()
     bench.passes(5)
-    assert bench.meter.take() == []
+    assert bench.runs() == []
     bench.passes(10)
-    assert [part.figures.seconds for part in bench.meter.take()] == [15]
-    assert bench.meter.take() == []
+    assert [part.figures.seconds for part in bench.runs()] == [15]
+    assert bench.runs() == []
     task.end(Done(()))
     bench.passes(0.5)
-    assert bench.meter.take() == []
+    assert bench.runs() == []
     bench.passes(0.5)
 
-    (part,) = bench.meter.take()
+    (part,) = bench.runs()
     assert (part.figures.requests, part.part) == (1, "w1.1")
-    assert bench.meter.take(last=True) == []
+    assert bench.runs() == []
+    assert [part.figures.gb_seconds for part in bench.runs(last=True)] == [16]
+    assert bench.runs(last=True) == []
 
 
 def test_what_could_not_be_reported_is_reported_again(bench: Bench) -> None:
     bench.begin().end(Done(()))
     bench.passes(2)
-    parts = bench.meter.take()
+    parts = bench.runs()
     bench.meter.keep(parts)
 
-    assert bench.meter.take() == parts
+    assert bench.runs() == parts
 
 
 def test_a_job_that_comes_back_after_it_was_forgotten_is_another_part(bench: Bench) -> None:
     bench.begin().end(Done(()))
     bench.passes(2)
-    first = bench.meter.take()
+    first = bench.runs()
     bench.passes(FORGET_SECONDS)
-    assert bench.meter.take() == []
+    assert bench.runs() == []
     bench.meter.keep(first)  # of what is forgotten nothing is told again
     bench.begin().end(Done(()))
 
@@ -269,7 +276,7 @@ def test_bizs_that_call_a_job_the_same_are_apart(bench: Bench) -> None:
     bench.begin("night", DOCS).end(Done(()))
     bench.begin("night", SHOP).end(Dead("gone"))
 
-    reported = bench.meter.take(last=True)
+    reported = bench.runs(last=True)
     assert sorted((part.biz, part.figures.errors) for part in reported) == [
         ("docs", 0),
         ("shop", 1),

@@ -101,7 +101,7 @@ def test_unknown_page_is_gone(over):
 def test_body_beyond_the_limit_is_too_large(over):
     async def check(fetcher, url):
         assert await fetcher.fetch(ask(url("/page")), limits(max_body_bytes=5))
-        with pytest.raises(TooLargeError):
+        with pytest.raises(TooLargeError, match=r"\(fetch.max_body_bytes\)"):
             await fetcher.fetch(ask(url("/page")), limits(max_body_bytes=4))
 
     over(check)
@@ -327,7 +327,7 @@ def test_redirects_are_followed_and_recorded():
     async def run():
         async with site(answer) as stands, AiohttpFetcher(allow_private=True) as fetcher:
             page = await fetcher.fetch(ask(stands.url("/a")), limits(max_redirects=2))
-            with pytest.raises(TooLargeError):
+            with pytest.raises(TooLargeError, match=r"\(fetch.max_redirects\)"):
                 await fetcher.fetch(ask(stands.url("/a")), limits(max_redirects=1))
             return page, stands
 

@@ -17,6 +17,7 @@ from tests.kit.kernel import (
 )
 from tests.kit.requests import Page
 from tests.kit.tls import write_certificate
+from tests.kit.worlds.worker import until
 
 # ---- addresses -------------------------------------------------------------------------------
 
@@ -87,7 +88,7 @@ def test_name_that_changes_its_mind_is_refused():
                 url = stands.url(host="rebinds.example")
                 first = await fetcher.fetch(ask(url), LIMITS)
                 names.addresses = ("127.0.0.2",)
-                with pytest.raises(AddressRefusedError):
+                with pytest.raises(AddressRefusedError, match="allow_private_addresses"):
                     await fetcher.fetch(ask(url), LIMITS)
                 return first.status
 
@@ -180,3 +181,56 @@ def test_plain_http_where_tls_is_expected_cannot_be_connected_to():
             return await outcome(stands.url(scheme="https"), limits(total_seconds=0.3))
 
     assert isinstance(asyncio.run(run()), ConnectFailedError | FetchTimeoutError)
+
+
+# ---- the check, switched on while downloads run ----------------------------------------------
+
+
+async def _answering(_head, writer):
+    writer.write(reply(b"a page"))
+    await writer.drain()
+
+
+def test_once_addresses_are_checked_no_connection_from_before_is_used():
+    allowed = [True]
+
+    async def run():
+        async with (
+            site(_answering) as stands,
+            AiohttpFetcher(lambda: allowed[0]) as fetcher,
+        ):
+            page = await fetcher.fetch(ask(stands.url("/before")), LIMITS)
+            allowed[0] = False
+            with pytest.raises(AddressRefusedError, match="allow_private_addresses"):
+                await fetcher.fetch(ask(stands.url("/after")), LIMITS)
+            allowed[0] = True
+            again = await fetcher.fetch(ask(stands.url("/again")), LIMITS)
+            return page, again, stands.heads, stands.connections
+
+    page, again, heads, connections = asyncio.run(run())
+
+    assert page.body == again.body == b"a page"
+    assert [head.split()[1] for head in heads] == [b"/before", b"/again"]
+    assert connections == 2
+
+
+def test_a_page_on_its_way_when_addresses_come_to_be_checked_is_not_kept():
+    allowed, begun = [True], []
+
+    async def half(_head, writer):
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nha")
+        await writer.drain()
+        begun.append(writer)
+
+    async def run():
+        async with site(half) as stands, AiohttpFetcher(lambda: allowed[0]) as fetcher:
+            download = asyncio.create_task(fetcher.fetch(ask(stands.url()), LIMITS))
+            await until(lambda: bool(begun))
+            allowed[0] = False
+            begun[0].write(b"lf")
+            await begun[0].drain()
+            with pytest.raises(ConnectFailedError, match="check of addresses") as caught:
+                await download
+            return caught.value.retryable
+
+    assert asyncio.run(run()) is True

@@ -7,7 +7,14 @@ import pytest
 
 from tests.contract.raw_site import LIMITS, ask, fetch_from, limits, outcome, passing, reply, site
 from tests.fakes.fetching import MemoryFetcher
-from tests.kit.fetching import STEP_BYTES, AiohttpFetcher, BodyRoom, FetchContext, HostSlots
+from tests.kit.fetching import (
+    STEP_BYTES,
+    AiohttpFetcher,
+    BodyRoom,
+    FetchContext,
+    HeldUpError,
+    HostSlots,
+)
 from tests.kit.kernel import (
     FetchTimeoutError,
     LeaseLostError,
@@ -64,6 +71,35 @@ async def _twin(check):
 def over(request):
     """Runs a check over a fetcher in which ``/a`` leads over ``/b`` to ``/c``."""
     return lambda check: asyncio.run(request.param(check))
+
+
+def test_a_download_that_is_held_up_goes_on_behind_the_redirects_it_has_followed(over):
+    async def check(fetcher, url):
+        sent, followed = [], ()
+
+        def guard_of(may_send):
+            async def hop_guard(place):
+                if len(may_send) == 1:
+                    raise HeldUpError("no slot")
+                may_send.append(place)
+                sent.append(place)
+
+            return hop_guard
+
+        for _ in range(2):
+            context = FetchContext(followed=followed)
+            with pytest.raises(HeldUpError) as caught:
+                await fetcher.fetch(ask(url("/a")), LIMITS, guard_of([]), context)
+            followed = caught.value.followed
+        page = await fetcher.fetch(
+            ask(url("/a")), LIMITS, guard_of([]), FetchContext(followed=followed)
+        )
+
+        assert sent == [url("/a"), url("/b"), url("/c")], "nothing is asked for twice"
+        assert (page.url, page.body) == (url("/c#part"), b"end")
+        assert page.redirects == (url("/a"), url("/b#part"))
+
+    over(check)
 
 
 def test_each_hop_is_asked_for_right_before_it_is_sent_without_its_fragment(over):

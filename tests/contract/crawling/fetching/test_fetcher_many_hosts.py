@@ -3,12 +3,14 @@
 import asyncio
 import gc
 import socket
+from pathlib import Path
 from threading import Event
 
 import pytest
 
 from tests.contract.hostile_names import Names
 from tests.contract.raw_site import LIMITS, ask, reply, site
+from tests.kit.config import FleetLimits
 from tests.kit.fetching import MAX_IDLE, AiohttpFetcher, http_names
 from tests.waiting import eventually
 
@@ -49,8 +51,52 @@ def test_of_many_idle_connections_the_oldest_are_closed():
     assert connections == len(hosts) + 1, "those asked last were kept, the first was not"
 
 
+def test_a_worker_with_the_most_downloads_stays_within_the_descriptors_of_a_function():
+    """The rest of Lambda's 1,024 is for Redis, MongoDB, names and files."""
+    most = FleetLimits(concurrency=2_000).concurrency
+
+    async def crawl():
+        waiting, all_wait, ended = [], asyncio.Event(), asyncio.Event()
+
+        async def answer(head, writer):
+            if b"/held" in head:
+                waiting.append(writer)
+                if len(waiting) == most:
+                    all_wait.set()
+                await ended.wait()
+            writer.write(reply(b"x"))
+
+        fetcher = AiohttpFetcher(allow_private=True, resolver=Names("127.0.0.1"))
+        async with site(answer, backlog=1_000) as stands, fetcher:
+            before = descriptors()
+            for n in range(MAX_IDLE):
+                await fetcher.fetch(ask(stands.url(host=f"idle{n}.example")), LIMITS)
+            held = [
+                asyncio.create_task(
+                    fetcher.fetch(ask(stands.url("/held", host=f"h{n}.example")), LIMITS)
+                )
+                for n in range(most)
+            ]
+            async with asyncio.timeout(30):
+                await all_wait.wait()
+            used = descriptors() - before
+            ended.set()
+            answers = await asyncio.gather(*held)
+        return used, {one.status for one in answers}
+
+    used, statuses = asyncio.run(crawl())
+    assert statuses == {200}
+    # The site's ends of the connections are this process' too; others of it may have been closed.
+    assert most < used / 2 < 1_024 - 150
+
+
+def descriptors():
+    """Count the open descriptors of this process."""
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
 def test_one_site_whose_name_servers_say_nothing_leaves_threads_to_the_others():
-    """Whoever owns a domain may name as many hosts in it as there are threads, and more."""
+    """The owner of a domain may name as many hosts in it as there are threads, and more."""
     begun, answered = Event(), Event()
     found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 80))]
 

@@ -8,11 +8,11 @@ from collections import Counter
 import pytest
 
 from infra.local.parts import free_port
-from tests.contract.hostile_names import Names
-from tests.contract.proxy_site import proxy
+from tests.contract.hostile_names import Names, RebindingNames
+from tests.contract.proxy_site import HERE, proxy
 from tests.contract.raw_site import LIMITS, ask, limits, reply, site
 from tests.kit.config import ProxyPool, Rotation
-from tests.kit.fetching import AiohttpFetcher, FetchContext, http_proxies
+from tests.kit.fetching import AiohttpFetcher, FetchContext, ProxyExchange, http_proxies
 from tests.kit.kernel import (
     AddressRefusedError,
     ConfigError,
@@ -45,7 +45,7 @@ def fetcher_over(*lines, **options):
 
 def fetcher_by(read_secret, clock):
     """A fetcher whose lists of proxies grow old by that clock."""
-    return fetcher_over(proxies=http_proxies.Proxies(read_secret, clock=clock))
+    return fetcher_over(proxies=http_proxies.Proxies(read_secret, ProxyExchange(clock)))
 
 
 async def error_of(fetcher, url, asked_limits=LIMITS, **options):
@@ -437,6 +437,149 @@ def test_a_proxy_with_a_private_address_is_used_only_where_its_pool_allows_it():
 
     assert (type(error), before) == (ConnectFailedError, 0)
     assert after > 0
+
+
+#: Stands for a public address of the site; 127.0.0.1 for one inside that must not be reached.
+OUTSIDE = "127.0.0.2"
+
+
+def only_outside(address):
+    return address == OUTSIDE
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_proxy_is_told_the_address_that_was_judged_whatever_the_name_leads_to_next(
+    scheme, certificate
+):
+    options = {"ssl": serving(certificate)} if scheme == "https" else {}
+
+    async def run():
+        names = RebindingNames(OUTSIDE, HERE)
+        async with (
+            site(reply(b"inside"), **options) as inside,
+            site(reply(b"outside"), host=OUTSIDE, port=inside.port, **options) as outside,
+            proxy(names=names) as through,
+            fetcher_over(
+                through.line(),
+                allow_private=False,
+                may_connect=only_outside,
+                resolver=names,
+                ssl_context=ssl.create_default_context(cafile=certificate),
+            ) as fetcher,
+        ):
+            there = outside.url("/a?b", host="a.example", scheme=scheme)
+            page = await fetcher.fetch(ask(there), LIMITS, None, fetch_context())
+            return page, outside, inside.connections, through
+
+    page, outside, inside, through = asyncio.run(run())
+
+    assert (page.body, page.url, inside) == (
+        b"outside",
+        outside.url("/a?b", host="a.example", scheme=scheme),
+        0,
+    )
+    told = "CONNECT " if scheme == "https" else "GET http://"
+    assert through.heads[0].startswith(f"{told}{OUTSIDE}:{outside.port}".encode())
+    assert f"\r\nHost: a.example:{outside.port}\r\n".encode() in outside.heads[0]
+
+
+def test_behind_a_proxy_a_certificate_is_asked_to_be_the_names_and_not_the_addresss(tmp_path):
+    of_address = write_certificate(tmp_path / "address.pem", OUTSIDE)
+
+    async def run():
+        async with (
+            site(reply(b"page"), host=OUTSIDE, ssl=serving(of_address)) as stands,
+            proxy(names=Names(OUTSIDE)) as through,
+            fetcher_over(
+                through.line(),
+                allow_private=False,
+                may_connect=only_outside,
+                resolver=Names(OUTSIDE),
+                ssl_context=ssl.create_default_context(cafile=of_address),
+            ) as fetcher,
+        ):
+            return await error_of(fetcher, stands.url(host="a.example", scheme="https"))
+
+    error = asyncio.run(run())
+
+    assert (type(error), "TLS through" in str(error)) == (ConnectFailedError, True)
+
+
+def test_a_connection_that_was_verified_for_one_name_serves_no_other_at_the_same_address(
+    certificate,
+):
+    async def answer(head, writer):
+        writer.write(reply(b"page"))
+
+    async def run():
+        async with (
+            site(answer, host=OUTSIDE, ssl=serving(certificate)) as stands,
+            proxy(names=Names(OUTSIDE)) as through,
+            fetcher_over(
+                through.line(),
+                allow_private=False,
+                may_connect=only_outside,
+                resolver=Names(OUTSIDE),
+                ssl_context=ssl.create_default_context(cafile=certificate),
+            ) as fetcher,
+        ):
+            there = stands.url(host="a.example", scheme="https")
+            page = await fetcher.fetch(ask(there), LIMITS, None, fetch_context())
+            return page.body, await error_of(fetcher, stands.url(host="b.example", scheme="https"))
+
+    body, error = asyncio.run(run())
+
+    assert (body, type(error)) == (b"page", ConnectFailedError)
+
+
+def test_where_a_proxy_takes_names_alone_the_target_is_refused_unless_its_pool_lets_it_look_up(
+    certificate,
+):
+    async def run(**pool):
+        async with (
+            site(reply(b"page"), host=OUTSIDE, ssl=serving(certificate)) as stands,
+            proxy(names=Names(OUTSIDE), takes_addresses=False) as through,
+            fetcher_over(
+                through.line(),
+                allow_private=False,
+                may_connect=only_outside,
+                resolver=Names(OUTSIDE),
+                ssl_context=ssl.create_default_context(cafile=certificate),
+            ) as fetcher,
+        ):
+            there = stands.url(host="a.example", scheme="https")
+            if not pool:
+                return await error_of(fetcher, there), stands.connections
+            page = await fetcher.fetch(ask(there), LIMITS, None, fetch_context(**pool))
+            return page.body, through.heads[0].split()[1]
+
+    error, connections = asyncio.run(run())
+    body, told = asyncio.run(run(resolves_names=True))
+
+    assert (type(error), connections) == (ConnectFailedError, 0)
+    assert "answered 403 to CONNECT" in str(error)
+    assert "resolves_names of the pool" in str(error)
+    assert (body, told.partition(b":")[0]) == (b"page", b"a.example")
+
+
+def test_a_failed_answer_behind_a_proxy_is_of_the_name_and_not_of_the_address():
+    async def run():
+        async with (
+            site(reply(status=404), host=OUTSIDE) as stands,
+            proxy(names=Names(OUTSIDE)) as through,
+            fetcher_over(
+                through.line(),
+                allow_private=False,
+                may_connect=only_outside,
+                resolver=Names(OUTSIDE),
+            ) as fetcher,
+        ):
+            there = stands.url("/gone", host="a.example")
+            return await error_of(fetcher, there), there
+
+    error, there = asyncio.run(run())
+
+    assert (error.answer.url, error.answer.status) == (there, 404)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from tests.kit.fetching import MAX_BYTES, RedisSessions
 from tests.kit.implementations import backend_over
 from tests.kit.kernel import QueueKey
-from tests.kit.queue import cookies_key
+from tests.kit.queue import cookies_key, room_keys
 from tests.waiting import eventually
 
 backend = backend_over(RedisSessions)
@@ -79,3 +79,27 @@ def test_on_redis_they_live_for_a_day_under_the_hash_tag_of_the_queue(redis_conn
 
     assert key == f"cf:{{{queue_key.tenant}:{queue_key.biz}}}:cookies:june"
     assert 86_000 < redis_connection.client.ttl(key) <= 86_400
+
+
+def test_the_jars_of_one_tenant_push_out_its_own_oldest_and_no_others(redis_connection, queue_key):
+    sessions = RedisSessions(redis_connection, most_bytes=100_000)
+    other = QueueKey(f"{queue_key.tenant}x", queue_key.biz, queue_key.queue)
+    news = QueueKey(queue_key.tenant, "news", queue_key.queue)
+    sessions.save(other, "june", b"others")
+    for n in range(20):
+        sessions.save(news if n % 2 else queue_key, f"j{n}", b"x" * 9_000)
+
+    left = [n for n in range(20) if sessions.load(news if n % 2 else queue_key, f"j{n}")]
+    assert left == list(range(10, 20))
+    assert sessions.load(other, "june") == b"others"
+    assert int(redis_connection.client.hget(room_keys(queue_key.tenant, "cookies")[1], "")) <= 1e5
+
+
+def test_a_jar_that_is_larger_than_all_of_a_tenant_may_be_is_not_saved(redis_connection, queue_key):
+    sessions = RedisSessions(redis_connection, most_bytes=10_000)
+    sessions.save(queue_key, "small", b"x")
+
+    sessions.save(queue_key, "large", b"x" * 10_001)
+
+    assert sessions.load(queue_key, "large") is None
+    assert sessions.load(queue_key, "small") == b"x"

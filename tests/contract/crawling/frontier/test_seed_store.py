@@ -43,6 +43,16 @@ def test_a_seed_is_read_back_as_it_was_added(bed):
     assert bed.find() == [seed]
 
 
+def test_seeds_tell_of_which_job_they_are(bed):
+    spec = SeedSpec(url="https://a.example/1", rule="page", job="june")
+    of_a_job, of_none = a_seed(1, spec=spec), a_seed(2, spec=replace(spec, job=None))
+    bed.insert(of_a_job, of_none)
+
+    found = bed.store.jobs_of(bed.queue_key, bed.biz, [of_a_job.id, of_none.id, a_seed(3).id])
+
+    assert found == {of_a_job.id: "june", of_none.id: None}
+
+
 def test_a_seed_may_be_stored_as_dispatched_already(bed):
     """A request that is at work becomes a seed of its own page."""
     seed = a_seed(1, state=HANDED, request=2**62, handed_at=NOW, due_at=NOW + HOUR)
@@ -239,6 +249,25 @@ def test_seeds_that_end_together_end_each_in_its_own_way(bed):
         refused.id: (FAILED, "PageGone: 404"),
         stale.id: (HANDED, ""),
     }
+
+
+def test_a_seed_whose_request_expired_is_ready_again_and_no_other_is(bed):
+    bed.insert(*seeds_of(1, 2, 3))
+    first, second, third = bed.dispatch(1, 2, 3)
+    bed.ended(third)
+    later = NOW + timedelta(hours=1)
+    expired = {first.id: (1, "expired"), second.id: (99, "expired"), third.id: (3, "expired")}
+
+    assert bed.store.requeue(bed.queue_key, bed.biz, expired, later) == 1
+
+    found = {seed.id: seed for seed in bed.find()}
+    again = replace(first, state=READY, due_at=later, why="expired", request=None, handed_at=None)
+    assert found[first.id] == again
+    assert (found[second.id].state, found[third.id].state) == (HANDED, FINISHED)
+    [dispatched] = bed.store.dispatch(
+        bed.queue_key, bed.biz, [9], later, later + timedelta(hours=1)
+    )
+    assert (dispatched.id, dispatched.request, dispatched.tries) == (first.id, 9, 2)
 
 
 def test_a_failed_seed_ends_well_when_its_request_is_replayed_and_does(bed):

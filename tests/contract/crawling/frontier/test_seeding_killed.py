@@ -59,9 +59,7 @@ def test_a_crawl_that_is_killed_again_and_again_does_each_page_once(
     nodes = MongoNodes(lambda _: mongo_uri, lambda: "main", waits=PATIENT)
     queue_key = QueueKey(tenant, "docs", "main")
     kept = MongoSeeds(nodes).find(queue_key, BIZ, segment=None, state=None, after=None, limit=999)
-    found = MongoRequestStore(nodes).find(
-        queue_key, BIZ, state=None, since=None, after=None, limit=999, now=datetime.now(UTC)
-    )
+    found = MongoRequestStore(nodes).find(queue_key, BIZ, limit=999, now=datetime.now(UTC))
     nodes.close()
     assert Counter(seed.spec.url for seed in kept) == Counter(URLS), killed_at
     assert {seed.state for seed in kept} == {SeedState.FINISHED}, killed_at

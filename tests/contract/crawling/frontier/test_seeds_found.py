@@ -94,6 +94,26 @@ def test_totals_report_of_a_month_of_segments(bed):
     assert found == sorted((segment.name for segment in [*days[5:], *more]), reverse=True)
 
 
+def test_the_newest_segments_are_those_by_time_whatever_their_names_are(bed):
+    """Weeks and jobs have names of their own, and of many jobs none hides the day or the week."""
+    weeks = [f"2026-W{n:02d}" for n in range(1, 36)]
+    days = [f"2026-08-{n:02d}" for n in range(1, 31)]
+    jobs = [f"2026-08-29T{n // 60:02d}:{n % 60:02d}:00Z.job-{n}" for n in range(40)]
+    names = ["2025-12-31", "forever", "2026-09", *weeks, *days, *jobs]
+    bed.insert(*(a_seed(1, Segment(name, NOW, NOW + DAY), due_at=NOW) for name in names))
+
+    found = [total.segment for total in bed.totals()]
+
+    first = ["forever", "2026-09", "2026-W35", "2026-08-30", "2026-08-29"]
+    assert found == [*first, *reversed(jobs[-26:])]
+    assert [seed.segment for seed in bed.of_keys(a_seed(1))] == found
+    bed.forget(*(a_seed(1, Segment(name, NOW, NOW + DAY)) for name in jobs))
+    then = [total.segment for total in bed.totals()]
+    assert then[:5] == first
+    assert then[5:12] == [*(f"2026-08-{n}" for n in range(28, 23, -1)), "2026-W34", "2026-08-23"]
+    assert len(then) == 31
+
+
 def test_open_seeds_of_a_job_are_ready_or_dispatched(bed):
     july = SeedSpec(url="https://site.example/july", rule="detail", job="july")
     none = SeedSpec(url="https://site.example/none", rule="detail")

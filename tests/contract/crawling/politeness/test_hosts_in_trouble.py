@@ -8,6 +8,8 @@ from tests.contract import host_cases
 from tests.contract.host_cases import EXACT
 from tests.kit.config import HostLimits
 from tests.kit.kernel import to_ms
+from tests.kit.politeness import STRAINED_ORIGINS, OwnAnswers
+from tests.kit.queue import host_key
 
 
 def test_nothing_is_granted_in_a_back_off_and_it_reports_when_it_is_over(street):
@@ -141,3 +143,81 @@ def test_a_host_is_never_asked_faster_than_its_limits(seen, per_second):
         street.report(answered=answered, seconds=seconds, overloads=int(overloads))
         street.wait(3)
         assert street.ask(count=1).interval_seconds >= 1 / per_second - EXACT
+
+
+# ---- whose overload counts for whom ------------------------------------------------------------
+
+
+def test_what_only_one_tenant_goes_by_keeps_no_other_from_the_host(street):
+    for _ in range(14):
+        street.report(tenant="acme", own=OwnAnswers(overloads=1))
+        street.wait(600)
+    street.report(tenant="acme", own=OwnAnswers(overloads=1))
+
+    assert street.ask(tenant="acme").why == "back-off"
+    grant = street.ask(tenant="beta")
+    assert (grant.count, grant.interval_seconds) == (1, 0.1)
+    assert (street.state.overload, street.state.back_offs) == (0, {})
+    assert set(street.seen_by(tenant="acme").back_offs) == {f"https://{street.host}"}
+
+
+def test_overload_is_that_of_a_scheme_a_host_and_a_port(street):
+    street.report(overloads=1, origin=f"https://{street.host}:8443")
+
+    assert street.ask(origin=f"https://{street.host}:8443").why == "back-off"
+    assert street.ask(origin=f"https://{street.host}").count == 1
+    street.wait(1)
+    assert street.ask(origin=f"http://{street.host}:8443").count == 1
+    assert street.ask(origin="").why == "back-off"
+    assert (street.state.overload, street.state.back_off_until) == (0, None)
+    assert set(street.state.back_offs) == {f"https://{street.host}:8443"}
+
+
+def test_an_answer_of_a_proxy_ends_nothing_that_the_host_itself_has_asked_for(street):
+    street.report(overloads=1, own=OwnAnswers(overloads=1))
+    street.wait(2)
+
+    street.report(own=OwnAnswers(answered=1))
+    assert street.state.overload == 1
+    street.report(answered=1)
+    assert street.seen_by(tenant="acme").overload == 0
+
+
+def test_slow_proxies_slow_their_own_tenant_down_alone(street):
+    for _ in range(12):
+        street.report(own=OwnAnswers(answered=4, seconds=8))
+        street.wait(1)
+
+    assert street.ask(tenant="beta").interval_seconds == 0.1
+    assert street.ask(tenant="acme").interval_seconds == pytest.approx(1, rel=0.01)
+    assert (street.state.answer_seconds, street.state.interval_seconds) == (0, 0)
+
+
+def test_of_more_origins_than_are_remembered_those_go_whose_back_off_ends_first(street):
+    origins = [f"https://{street.host}:{port}" for port in range(1, 2 * STRAINED_ORIGINS + 1)]
+    for origin in origins:
+        street.report(overloads=1, own=OwnAnswers(overloads=1), origin=origin)
+        street.wait(0.01)
+
+    assert set(street.state.back_offs) == set(origins[STRAINED_ORIGINS:])
+    assert set(street.seen_by(tenant="acme").back_offs) == set(origins[STRAINED_ORIGINS:])
+
+
+def test_the_overload_that_older_versions_kept_for_a_whole_host_is_obeyed_until_it_is_over(
+    redis_connection, tenant
+):
+    street = host_cases.on_redis(redis_connection, f"{tenant}.example", host_cases.Time())
+    now = to_ms(street.time()) * 1_000
+    kept = f"{now} 100000 {now + 8_000_000} 3 50000 0 8000000 29538720 0 0 1 0 0 0 0 0"
+    redis_connection.client.hset(host_key(street.host), "*", kept)
+
+    waiting = street.ask(tenant="beta")
+    assert (waiting.why, waiting.ready_seconds, street.state.overload) == ("back-off", 8.0, 3)
+    assert set(street.state.back_offs) == {""}
+    intervals = []
+    for _ in range(4):
+        street.wait(9)
+        intervals.append(street.ask(count=1).interval_seconds)
+        street.report(answered=1, seconds=0.05)
+    assert intervals == [0.8, 0.4, 0.2, 0.1]
+    assert street.state.overload == 0

@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from tests.contract.host_cases import Time, in_memory, on_redis
 from tests.kit.config import HostLimits
 from tests.kit.examples import examples
+from tests.kit.politeness import OwnAnswers
 
 WORKERS = st.sampled_from(["w1", "w2", "w3", "eu.w 4"])
 TENANTS = st.sampled_from(["acme", "beta", "c-3"])
@@ -23,6 +24,16 @@ LIMITS = st.builds(
 )
 
 
+ORIGINS = st.sampled_from(["https://host", "https://host", "http://host", "https://host:81", ""])
+OWN = st.just(OwnAnswers()) | st.builds(
+    OwnAnswers,
+    answered=st.integers(0, 9),
+    seconds=st.floats(0, 40),
+    overloads=st.sampled_from([0, 0, 1]),
+    retry_after_seconds=st.sampled_from([0.0, 3.0, 1e12]),
+)
+
+
 class HostMachine(RuleBasedStateMachine):
     def __init__(self, connection, host):
         super().__init__()
@@ -33,6 +44,8 @@ class HostMachine(RuleBasedStateMachine):
         first, second = (getattr(one, method)(*arguments, **named) for one in self.streets)
         assert first == second, method
         first, second = (one.state for one in self.streets)
+        assert first == second
+        first, second = (one.seen_by(tenant="beta") for one in self.streets)
         assert first == second
         return first
 
@@ -61,9 +74,15 @@ class HostMachine(RuleBasedStateMachine):
         many=st.integers(0, 30),
         running=st.integers(0, 10),
         more=st.none() | st.sampled_from([0.01, 2.0]),
+        share=st.sampled_from([1, 1, 3, 100]),
+        at=ORIGINS,
     )
-    def ask(self, worker, tenant, many, running, more):
-        self.both("ask", worker, tenant, many, running, more)
+    def ask(self, worker, tenant, many, running, more, share, at):
+        self.both(
+            *("ask", worker, tenant, many, running, more),
+            share=share,
+            origin=self.origin(at),
+        )
 
     @rule(
         worker=WORKERS,
@@ -74,8 +93,12 @@ class HostMachine(RuleBasedStateMachine):
         seconds=st.floats(0, 40),
         overloads=st.sampled_from([0, 0, 0, 1, 5]),
         retry_after=st.sampled_from([0.0, 0.0, 3.0, 5_000.0, 1e12]),
+        own=OWN,
+        at=ORIGINS,
     )
-    def report(self, worker, tenant, running, answered, failed, seconds, overloads, retry_after):
+    def report(
+        self, worker, tenant, running, answered, failed, seconds, overloads, retry_after, own, at
+    ):
         self.both(
             "report",
             worker,
@@ -86,7 +109,13 @@ class HostMachine(RuleBasedStateMachine):
             seconds=seconds,
             overloads=overloads,
             retry_after_seconds=retry_after,
+            own=own,
+            origin=self.origin(at),
         )
+
+    def origin(self, at: str) -> str:
+        """Of no scheme there is no origin: any of the host is meant, or none."""
+        return at and at.replace("host", self.streets[0].host)
 
 
 @pytest.mark.hypothesis

@@ -8,7 +8,7 @@ from tests.kit.config import HostLimits
 from tests.kit.politeness import DEMAND_SECONDS, HORIZON_SECONDS
 
 
-def compete(street, seconds, polls, answer=0.05):
+def compete(street, seconds, polls, answer=0.05, **shares):
     """Tenants ask at their own pace, and download what they get at once; slots by tenant."""
     left = dict.fromkeys(polls, 0.0)
     ends: list[tuple[float, str]] = []
@@ -24,7 +24,7 @@ def compete(street, seconds, polls, answer=0.05):
             running = sum(one[1] == of for one in ends)
             if done:
                 street.report(of, of, running, answered=len(done), seconds=answer)
-            grant = street.ask(of, of, count=1_000, running=running)
+            grant = street.ask(of, of, count=1_000, running=running, share=shares.get(of, 1))
             first = now + grant.wait_seconds
             ends += [(first + n * grant.interval_seconds + answer, of) for n in range(grant.count)]
         street.wait(0.05)
@@ -49,6 +49,35 @@ def test_three_tenants_share_a_host(street):
 
     assert sum(found.values()) >= 0.95 * 600
     assert min(found.values()) >= 200 - HORIZON_SECONDS * 20 - 2
+
+
+def test_tenants_have_slots_of_a_host_by_their_shares(street):
+    street.limits = HostLimits(per_second=20, concurrency=100)
+
+    found = compete(street, 40, {"a": 0.05, "b": 0.35, "c": 0.7}, a=2, b=5)
+
+    assert sum(found.values()) >= 0.95 * 800
+    for tenant, part in {"a": 2 / 8, "b": 5 / 8, "c": 1 / 8}.items():
+        assert abs(found[tenant] - 800 * part) <= HORIZON_SECONDS * 20 + 2
+
+
+def test_a_share_that_is_changed_holds_from_the_next_ask_on(street):
+    street.limits = HostLimits(per_second=20, concurrency=100)
+    compete(street, 20, {"a": 0.05, "b": 0.05})
+    before = len(street.moments("a"))
+
+    compete(street, 40, {"a": 0.05, "b": 0.05}, a=3)
+
+    assert abs(len(street.moments("a")) - before - 600) <= HORIZON_SECONDS * 20 + 2
+
+
+def test_tenants_have_permits_by_their_shares(street):
+    """Answers take long, so permits are what there is too little of."""
+    street.limits = HostLimits(per_second=100, concurrency=8)
+
+    found = compete(street, 60, {"a": 0.05, "b": 0.05}, answer=0.5, a=3)
+
+    assert found["a"] / found["b"] == pytest.approx(3, rel=0.15)
 
 
 def test_a_tenant_that_comes_later_waits_for_no_more_than_the_horizon(street):

@@ -1,12 +1,13 @@
 """Coverage of rules over memory and a real Redis."""
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 
 from tests.kit.extract import LONGEST_NAME, MOST_FIELDS, MOST_VERSIONS, coverage_of
 from tests.kit.implementations import fixture_over
 from tests.kit.kernel import QueueKey
 from tests.kit.queue import redis_keys
-from tests.kit.records import RedisCoverages
+from tests.kit.records import HOURS, MOST_OF_HOURS, RedisCoverages
 from tests.kit.requests import Coverage
 
 coverages = fixture_over(RedisCoverages)
@@ -132,3 +133,47 @@ def test_a_field_counts_where_it_has_a_value():
     records = [{"a": 0, "b": "", "c": None}, {"a": False, "b": " ", "d": []}]
 
     assert coverage_of(records, pages=1) == Coverage(pages=1, records=2, fields={"a": 2, "b": 1})
+
+
+def test_each_hour_is_counted_beside_the_whole(coverages, queue_key):
+    counted = Coverage(pages=1, records=2, rejected=1, fields={"a": 2, "b c": 1})
+    for _ in range(2):
+        coverages.add(queue_key, "detail", "v1", counted)
+    coverages.add(queue_key, "list", "v1", Coverage(pages=1))
+
+    detail, listed = coverages.by_hour(queue_key)
+
+    twice = Coverage(pages=2, records=4, rejected=2, fields={"a": 4, "b c": 2})
+    assert (detail.rule, detail.version, detail.coverage) == ("detail", "v1", twice)
+    assert (listed.rule, listed.coverage) == ("list", Coverage(pages=1))
+    assert (detail.started_at.minute, detail.started_at.second) == (0, 0)
+    assert abs(datetime.now(UTC) - detail.started_at) <= timedelta(hours=1, minutes=5)
+
+
+def test_hours_that_are_old_go_with_the_next_one_and_all_of_them_with_silence(
+    redis_connection, queue_key
+):
+    coverages, key = RedisCoverages(redis_connection), redis_keys(queue_key).coverage_hours
+    now = int(datetime.now(UTC).timestamp()) // 3600
+    for hour in (now - HOURS - 3, now - HOURS + 2, now - 1):
+        redis_connection.client.hset(key, f"{hour} r v", "1 2 3 0\n=a 3\n")
+
+    coverages.add(queue_key, "r", "v", Coverage(pages=1, records=1))
+
+    kept = [int(each.started_at.timestamp()) // 3600 for each in coverages.by_hour(queue_key)]
+    assert kept == [now - HOURS + 2, now - 1, now]
+    assert 0 < redis_connection.client.pttl(key) <= (HOURS + 1) * 3_600_000
+
+
+def test_more_versions_than_are_kept_of_the_hours_leave_the_whole_as_it_is(
+    redis_connection, queue_key
+):
+    coverages, key = RedisCoverages(redis_connection), redis_keys(queue_key).coverage_hours
+    now = int(datetime.now(UTC).timestamp()) // 3600
+    full = {f"{now} r{number} v": "1 1 1 0\n" for number in range(MOST_OF_HOURS)}
+    redis_connection.client.hset(key, mapping=full)
+
+    coverages.add(queue_key, "new", "v", Coverage(pages=1))
+
+    assert redis_connection.client.hlen(key) == MOST_OF_HOURS
+    assert coverages.of(queue_key) == {("new", "v"): Coverage(pages=1)}

@@ -13,7 +13,7 @@ from tests.kit.broken_servers import closed_port
 from tests.kit.implementations import Backend, backend_over
 from tests.kit.kernel import QueueKey, StoreUnavailableError
 from tests.kit.mongo_nodes import NodesOnOneServer, nodes_at
-from tests.kit.recrawl import MongoVisits
+from tests.kit.recrawl import BY_SPARED, MongoVisits
 from tests.kit.requests import Validators, Visit, VisitTotals
 from tests.waiting import eventually
 
@@ -266,6 +266,7 @@ def test_a_thousand_pages_take_few_round_trips_and_every_query_an_index(
     with nodes_at(mongo_uri, Listener()) as nodes:
         visits = MongoVisits(nodes)
         visits.saw(queue_key, biz, some[:1])
+        visits.spared(queue_key, biz, keys_of(some[:1]))
         sent.clear()
 
         visits.saw(queue_key, biz, some)
@@ -275,7 +276,8 @@ def test_a_thousand_pages_take_few_round_trips_and_every_query_an_index(
         visits.totals(queue_key, biz, NOW)
 
         names = [name for name, _ in sent if name != "getMore"]
-        assert names == ["update", "find", "find", "update", "find", "aggregate", "aggregate"]
+        aggregates = ["aggregate"] * 3
+        assert names == ["update", "find", "find", "update", "find", *aggregates]
         assert len(due) == 1_000
         asked = [command for name, command in sent if name in ("find", "aggregate")]
         statements = ("find", "aggregate", "filter", "sort", "limit", "pipeline", "hint", "cursor")
@@ -300,8 +302,45 @@ def test_a_node_that_is_away_is_an_error_of_ours(queue_key: QueueKey) -> None:
                 lambda visits: visits.due(queue_key, BIZ, NOW, 1),
                 lambda visits: visits.put_off(queue_key, BIZ, [(a_visit(), NOW)]),
                 lambda visits: visits.totals(queue_key, BIZ, NOW),
+                lambda visits: visits.spared(queue_key, BIZ, [a_visit().key]),
             ):
                 with pytest.raises(StoreUnavailableError):
                     call(MongoVisits(nodes))
         finally:
             nodes.close()
+
+
+def test_spared_downloads_are_counted_of_a_page_and_of_all(
+    visits: MongoVisits, queue_key: QueueKey
+) -> None:
+    one, other, unknown = a_visit(1), a_visit(2), a_visit(3)
+    visits.saw(queue_key, BIZ, [one, other])
+
+    visits.spared(queue_key, BIZ, keys_of([one, unknown]))
+    visits.spared(queue_key, BIZ, keys_of([one, other]))
+
+    known = visits.known(queue_key, BIZ, keys_of([one, other, unknown]))
+    assert {key: visit.spared for key, visit in known.items()} == {one.key: 2, other.key: 1}
+    assert visits.totals(queue_key, BIZ, NOW).spared == 3
+    visits.saw(queue_key, BIZ, [replace(one, spared=2, visited_at=NOW + HOUR)])
+    assert visits.totals(queue_key, BIZ, NOW).spared == 3
+
+
+def test_visits_of_an_earlier_version_wait_for_no_index_and_are_not_summed_without(
+    mongo_uri: str, queue_key: QueueKey
+) -> None:
+    biz = replace(BIZ, generations=(a_generation(nodes=("east",), databases=("one",)),))
+    with nodes_at(mongo_uri) as nodes:
+        visits, large = MongoVisits(nodes), MongoVisits(nodes, small=1)
+        visits.saw(queue_key, biz, [a_visit(1), a_visit(2)])
+        kept = nodes.database("east", queue_key.tenant, "one")
+        (name,) = kept.list_collection_names()
+        assert BY_SPARED not in kept[name].index_information()
+
+        large.spared(queue_key, biz, keys_of([a_visit(1)]))
+        assert BY_SPARED not in kept[name].index_information()
+        assert large.totals(queue_key, biz, NOW).spared == 0
+
+        visits.spared(queue_key, biz, keys_of([a_visit(1)]))
+        assert BY_SPARED in kept[name].index_information()
+        assert large.totals(queue_key, biz, NOW).spared == 2

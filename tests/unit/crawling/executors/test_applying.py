@@ -4,7 +4,15 @@ from time import thread_time
 
 import pytest
 
-from tests.kit.executors import SKIPPED_REPORTED, Executor, NoParameters, PageBounds, Registry
+from tests.kit.executors import (
+    SKIPPED_REPORTED,
+    Context,
+    Executor,
+    NoParameters,
+    PageBounds,
+    Registry,
+    starts_of,
+)
 from tests.kit.kernel import ExtractError
 from tests.kit.requests import Link, Skipped
 from tests.unit.crawling.executors.reading import NOW, Reader, page, spider
@@ -171,6 +179,14 @@ def test_the_context_says_what_the_request_was(monkeypatch):
     assert (link.url, link.rule, link.depth, link.meta) == ("https://a.example/a/b", "p", 5, {})
 
 
+def test_a_context_says_none_of_what_it_is_not_given():
+    context = Context("https://garden.example/", "it", meta=None, now=None)
+
+    assert context.meta == {}
+    assert context.now.tzinfo is not None
+    assert {context: "an executor may keep things by it"}
+
+
 def test_a_wrong_spider_is_an_error_of_its_page():
     reader = Reader()
 
@@ -181,10 +197,8 @@ def test_a_wrong_spider_is_an_error_of_its_page():
 
 
 def test_a_spider_says_where_its_crawl_begins(samples):
-    executors = Reader().executors
-
-    assert executors.starts(samples["listing"]) == ("https://garden.example/tools?page=1",)
-    assert executors.starts(samples["news"]) == ()
+    assert starts_of(samples["listing"]) == ("https://garden.example/tools?page=1",)
+    assert starts_of(samples["news"]) == ()
 
 
 def test_a_reading_that_is_given_up_closes_its_executor(monkeypatch):

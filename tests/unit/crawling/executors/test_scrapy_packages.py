@@ -8,6 +8,7 @@ import pytest
 
 from tests.kit.config import Spider
 from tests.kit.executors import (
+    Registry,
     ScrapyParameters,
     allow_spiders,
     allowed,
@@ -28,7 +29,8 @@ for name in ("cryptography", "OpenSSL"):
     sys.modules[name] = None
 import functions.consumer.handler
 from {Settings.__module__} import Settings
-from {carry_spiders.__module__} import REGISTRY, carry_spiders, check_reader
+from {Registry.__module__} import REGISTRY
+from {carry_spiders.__module__} import carry_spiders, check_reader
 from {Spider.__module__} import Spider
 carry_spiders(Settings.from_environment().scrapy_packages)
 spider = Spider(executor="scrapy", parameters=dict(spider="shop.tools:ToolsSpider"))

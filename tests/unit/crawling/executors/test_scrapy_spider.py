@@ -11,10 +11,10 @@ from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 
 from tests.kit.config import LARGEST_SEED, Spider
-from tests.kit.executors import META_KEY, Registry, SpiderExecutors, check_spider
+from tests.kit.executors import Registry, SpiderExecutors, check_spider
 from tests.kit.frontier import SeedSpec
 from tests.kit.kernel import ExtractError
-from tests.kit.requests import Body, Link, Page, Skipped
+from tests.kit.requests import SCRAPY_META, Body, Link, Page, Skipped
 
 HTML = b"""<html><body><h1>Lamps</h1>
 <a class=item href="/lamp/1?b=2">one</a> <a class=item href="/lamp/2#top">two</a>
@@ -72,10 +72,30 @@ class ShopSpider(scrapy.Spider):
 
     def parse_posting(self, response):
         yield {"kept": True}
-        yield scrapy.FormRequest("https://shop.example/search", formdata={"q": "lamp"})
+        yield scrapy.Request("https://shop.example/", method="POST", body=b"\xff")
         yield scrapy.Request("https://shop.example/x", callback=lambda response: None)
         yield {"bad": object()}
         yield 17
+
+    def parse_searching(self, response):
+        for words in ("lamp", "tool"):
+            form = {"q": words}
+            yield scrapy.FormRequest(response.url, formdata=form, callback=self.parse_found)
+
+    def parse_found(self, response):
+        return {"asked": response.request.body.decode(), "by": response.request.method}
+
+    def parse_again(self, response):
+        yield scrapy.Request(response.url, callback=self.parse_again, dont_filter=True)
+        for turn in (1, 1, 2):
+            kept = {"turn": turn}
+            yield scrapy.Request(response.url, self.parse_one, dont_filter=True, cb_kwargs=kept)
+        yield scrapy.Request(response.url, callback=self.parse_one)
+        yield scrapy.Request(response.url, callback=self.parse_again)
+
+    def parse_counting(self, response):
+        self.pages = getattr(self, "pages", 0) + 1
+        return {"pages": self.pages}
 
     def parse_failing(self, response):
         yield {"kept": True}
@@ -108,7 +128,7 @@ def spider(kind="ShopSpider", **parameters):
 
 
 def read(body=HTML, url="https://shop.example/list", callback=None, depth=0, redirects=(), **said):
-    meta = {"from": "client", META_KEY: json.dumps({"callback": callback})} if callback else {}
+    meta = {"from": "client", SCRAPY_META: json.dumps({"callback": callback})} if callback else {}
     page = Page(
         url=url,
         status=200,
@@ -128,7 +148,7 @@ def test_a_url_alone_is_read_by_parse_and_its_requests_become_links():
     assert (one.url, one.rule, one.depth) == ("https://shop.example/lamp/1?b=2", "shop", 3)
     assert one.headers == {"Accept-Language": "de", "Cookie": "seen=1"}
     assert two.url == "https://shop.example/lamp/2"
-    carried = json.loads(one.meta[META_KEY])
+    carried = json.loads(one.meta[SCRAPY_META])
     assert (carried["callback"], carried["priority"]) == ("parse_lamp", 3)
 
 
@@ -239,10 +259,29 @@ def test_what_can_be_no_link_and_no_record_is_left_out_and_reported():
 
     assert kept == {"kept": True}
     assert all(isinstance(each, Skipped) for each in (post, nameless, bad, number))
-    assert "a link is a GET" in post.why
+    assert "has a body that is no text of UTF-8" in post.why
     assert "no method" in nameless.why
     assert (bad.place, "object" in bad.why) == ("bad", True)
     assert "builtins.int" in number.why
+
+
+def test_a_form_is_a_link_whose_callback_is_given_the_answer_to_that_post():
+    first, other = read(callback="parse_searching")
+
+    assert (first.method, first.body, other.body) == ("POST", "q=lamp", "q=tool")
+    assert first.headers["Content-Type"] == "application/x-www-form-urlencoded"
+    page = Page(url=first.url, status=200, headers={}, body=b"<p>found</p>")
+    asked = {"method": first.method, "body": first.body, "meta": first.meta}
+    body = Body(url=page.url, rule="shop", rule_version="v", depth=1, **asked)
+    assert list(executors.read(spider(), page, body)) == [{"asked": "q=lamp", "by": "POST"}]
+
+
+def test_a_request_with_dont_filter_is_a_link_to_be_repeated_and_no_other_is():
+    links = read(callback="parse_again")
+
+    # Scrapy would ask twice for what is said twice in every respect; here that is one.
+    assert [link.repeat for link in links] == [True, True, True, False]
+    assert len({link.identity for link in links}) == 4
 
 
 def test_rules_of_a_crawl_spider_give_links_for_its_callbacks():
@@ -271,6 +310,8 @@ def test_settings_say_how_deep_it_goes():
         ({"callback": "parse_waiting"}, "awaited|event loop"),
         ({"callback": "parse_nothing"}, "has no method 'parse_nothing'"),
         ({"callback": "name"}, "has no method 'name'"),
+        ({"callback": "__init__"}, "meta.scrapy.callback: '__init__' .* is no callback"),
+        ({"callback": "from_crawler"}, "has no method|is no callback"),
         ({"kind": "Lamp"}, "is no Scrapy spider"),
         ({"kind": "Nobody"}, "is no Scrapy spider"),
     ],
@@ -278,6 +319,20 @@ def test_settings_say_how_deep_it_goes():
 def test_what_is_wrong_is_named(said, message):
     with pytest.raises(ExtractError, match=message):
         read(**said)
+
+
+def test_each_tenant_and_biz_has_a_spider_object_of_its_own():
+    page = Page(url="https://shop.example/", status=200, headers={}, body=HTML)
+    meta = {SCRAPY_META: json.dumps({"callback": "parse_counting"})}
+    body = Body(url=page.url, rule="shop", rule_version="v", meta=meta)
+    shared = spider()
+
+    def counted(*owner):
+        [record] = executors.read(shared, page, body, owner=owner)
+        return record["pages"]
+
+    assert [counted("a", "shop"), counted("a", "shop"), counted("a", "books")] == [1, 2, 1]
+    assert [counted("b", "shop"), counted("a", "shop"), counted("b", "shop")] == [1, 3, 2]
 
 
 def test_a_configuration_cannot_import_what_the_operator_did_not_name():

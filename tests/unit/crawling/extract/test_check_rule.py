@@ -15,7 +15,7 @@ def problems(rule):
     ("field", "wrong"),
     [
         ({"css": "a["}, "css"),
-        ({"css": "a::text"}, "css"),
+        ({"css": "a::texts"}, "css"),
         ({"css": "\ud800"}, "css"),
         ({"xpath": "//a["}, "xpath"),
         ({"xpath": "document('x')"}, "xpath"),

@@ -253,8 +253,18 @@ def test_what_is_left_is_what_was_seen_at_best_less_what_is_moved_now(machine):
         machine.now += 1
         left.append(readings.remaining().bandwidth)
 
-    # What it could is not known while it moves little: polling is no work.
-    assert left == [0.0, 1_000_000.0, None, None]
+    # What it could is not known while it moves little, as polling is no work, nor at its best rate,
+    # which may get better.
+    assert left == [None, 1_000_000.0, None, None]
+
+
+def test_a_trickle_says_nothing_of_what_a_link_could_carry(machine):
+    net(machine, 0)
+    readings = machine.readings()
+    net(machine, 42)
+    machine.now += 1
+
+    assert readings.remaining().bandwidth is None
 
 
 def test_what_was_seen_long_ago_is_forgotten(machine):
@@ -273,19 +283,19 @@ def test_what_was_seen_long_ago_is_forgotten(machine):
 def test_a_counter_that_jumps_moves_nothing(machine):
     net(machine, 1_000_000)
     readings = machine.readings()
-    for counted in (0, 2**63, 2**63 + 1000):
+    for counted in (0, 2**63, 2**63 + 1_000_000, 2**63 + 1_750_000):
         net(machine, counted)
         machine.now += 1
         found = readings.remaining().bandwidth
-    assert found == 0.0
+    assert found == 250_000.0
 
 
 def test_the_fetchers_own_count_replaces_the_machines(tmp_path):
-    counts = iter([0, 3_000, 5_000])
+    counts = iter([0, 300_000, 500_000])
     machine = Machine(tmp_path, moved=lambda: next(counts))
     net(machine, 0)
     readings = machine.readings()
-    for expected in (0.0, 1_000.0):
+    for expected in (None, 100_000.0):
         machine.now += 1
         assert readings.remaining().bandwidth == expected
 

@@ -73,5 +73,5 @@ def test_no_stage_grows_beyond_the_limit():
     inner = gzip.compress(b"") * 900
     decoder = BodyDecoder("gzip, gzip", len(inner) - 1)
 
-    with pytest.raises(TooLargeError):
+    with pytest.raises(TooLargeError, match=r"\(fetch.max_body_bytes\)"):
         list(decoder.feed(gzip.compress(inner)))

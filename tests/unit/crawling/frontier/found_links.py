@@ -28,9 +28,7 @@ def states(world, queue_key=DOCS):
 
 
 def requests(world):
-    found = world.store.find(
-        DOCS, world.biz, state=None, since=None, after=None, limit=999, now=world.now
-    )
+    found = world.store.find(DOCS, world.biz, limit=999, now=world.now)
     return sorted(int(one.request.body.url.rpartition("/")[2]) for one in found)
 
 

@@ -144,12 +144,12 @@ def test_refused_requests_go_back_and_are_stored_when_looked_after(world):
     assert world.dispatch(store=Half()) == 1
     ids = {seed.request for seed in world.kept()}
     world.now += SECOND
-    assert world.look_after() == 1
+    assert world.recheck() == 1
     assert {tracked.request.id for tracked in world.requests()} == ids
     assert world.queue.depth(DOCS).queued == 2
 
 
-def test_when_the_store_is_away_seeds_wait_for_whoever_looks_after_them(world):
+def test_when_the_store_is_away_seeds_wait_for_a_recheck(world):
     world.add(1, 2)
 
     with pytest.raises(StoreUnavailableError):
@@ -157,7 +157,7 @@ def test_when_the_store_is_away_seeds_wait_for_whoever_looks_after_them(world):
 
     ids = {seed.request for seed in world.kept(SeedState.HANDED)}
     world.now += SECOND
-    assert world.look_after() == 2
+    assert world.recheck() == 2
     assert {tracked.request.id for tracked in world.requests()} == ids
 
 
@@ -203,13 +203,13 @@ def test_without_redis_requests_are_stored_and_queued_by_recovery(world):
 # ---- rechecked ---------------------------------------------------------------------------------
 
 
-def test_nobody_looks_after_seeds_before_their_time_is_up(world):
+def test_seeds_are_not_rechecked_before_their_time_is_up(world):
     world.add(1)
     world.dispatch()
 
-    assert world.look_after() == 0
+    assert world.recheck() == 0
     world.now += HOUR
-    assert world.look_after() == 0
+    assert world.recheck() == 0
 
 
 def test_unfinished_requests_get_more_time(world):
@@ -217,19 +217,19 @@ def test_unfinished_requests_get_more_time(world):
     world.dispatch()
     late(world)
 
-    assert world.look_after() == 1
+    assert world.recheck() == 1
     assert [seed.due_at for seed in world.kept()] == [world.now + HOUR]
     assert len(world.requests()) == 1
-    assert world.look_after() == 0
+    assert world.recheck() == 0
 
 
-def test_whoever_thaws_while_its_seeds_are_looked_after_makes_no_second_request(world):
+def test_whoever_thaws_while_its_seeds_are_rechecked_makes_no_second_request(world):
     world.add(1, 2)
 
     class Frozen:
         def insert(self, queue_key, biz, requests, kept):
             late(world)
-            assert world.look_after() == 2
+            assert world.recheck() == 2
             world.work()
             return world.store.insert(queue_key, biz, requests, kept)
 
@@ -240,7 +240,7 @@ def test_whoever_thaws_while_its_seeds_are_looked_after_makes_no_second_request(
     assert world.work() == 0, "what is queued again is done already"
 
 
-def test_two_that_look_after_the_same_seed_store_one_request(world):
+def test_two_that_recheck_the_same_seed_store_one_request(world):
     world.add(1)
     with pytest.raises(StoreUnavailableError):
         world.dispatch(store=Broken())
@@ -251,10 +251,10 @@ def test_two_that_look_after_the_same_seed_store_one_request(world):
             return world.store.get(*arguments)
 
         def insert(self, *arguments):
-            world.look_after()
+            world.recheck()
             return world.store.insert(*arguments)
 
-    assert world.look_after(store=Slow()) == 1
+    assert world.recheck(store=Slow()) == 1
 
     assert len(world.requests()) == 1
     assert states(world) == ["handed"]
@@ -267,15 +267,15 @@ def test_two_that_look_after_the_same_seed_store_one_request(world):
         (Dead("PageGone: 404", "PageGone"), SeedState.FAILED, "is dead: PageGone: 404"),
     ],
 )
-@pytest.mark.parametrize("reported", [True, False], ids=["told", "found out"])
+@pytest.mark.parametrize("seeds_end", [True, False], ids=["by the worker", "by the recheck"])
 def test_a_seed_ends_as_its_request_does_also_when_its_worker_died_before_reporting(
-    world, outcome, state, why, reported
+    world, outcome, state, why, seeds_end
 ):
     world.add(1)
     world.dispatch()
-    world.work(lambda _: outcome, reported=reported)
+    world.work(lambda _: outcome, seeds_end=seeds_end)
     late(world)
-    assert world.look_after() == (0 if reported else 1)
+    assert world.recheck() == (0 if seeds_end else 1)
 
     [seed] = world.kept()
     assert seed.state is state
@@ -283,40 +283,73 @@ def test_a_seed_ends_as_its_request_does_also_when_its_worker_died_before_report
     assert world.add(1)[0].accepted is False
 
 
-def test_cancelled_and_expired_requests_fail_their_seeds(world):
-    world.add(1, 2)
-    world.dispatch()
-    first, _ = sorted(world.requests(), key=lambda tracked: tracked.request.body.url)
-    world.store.cancel(DOCS, world.biz, first.request.id, "me", world.now)
+def expire(world):
+    """Let the biz's time to live pass, and recovery book what has expired."""
     world.now += timedelta(seconds=world.biz.ttl_seconds + 1)
     world.store.expire(DOCS, world.biz, world.now)
 
-    assert world.look_after() == 2
-    why = [seed.why for seed in sorted(world.kept(), key=lambda seed: seed.spec.url)]
-    assert why[0].endswith("was cancelled")
-    assert "expired" in why[1]
+
+def test_a_cancelled_request_fails_its_seed(world):
+    world.add(1)
+    world.dispatch()
+    [tracked] = world.requests()
+    world.store.cancel(DOCS, world.biz, tracked.request.id, "me", world.now)
+    late(world)
+
+    assert world.recheck() == 1
+    [seed] = world.kept()
+    assert (seed.state, seed.why.endswith("was cancelled")) == (SeedState.FAILED, True)
 
 
-def test_a_request_that_may_have_been_there_and_gone_is_not_made_again(world):
+def test_seeds_whose_requests_expired_are_dispatched_again_and_end_well(world):
+    world.add(1, 2)
+    world.dispatch()
+    first = {seed.spec.url: seed.request for seed in world.kept()}
+    expire(world)
+
+    assert world.recheck() == 2
+    [seed, _] = world.kept()
+    assert (seed.state, seed.request, seed.due_at) == (SeedState.READY, None, world.now)
+    assert seed.why == (
+        f"request {first[seed.spec.url]} expired: nobody worked on it within the TTL; "
+        "it is dispatched again"
+    )
+    assert world.dispatch() == 2
+    assert world.work() == 2
+    assert {seed.state for seed in world.kept()} == {SeedState.FINISHED}
+    assert {seed.tries for seed in world.kept()} == {2}
+
+
+def test_an_expired_seed_is_found_when_its_time_to_live_is_over_and_not_a_lease_later():
+    world = SeedWorld(lease_seconds=10 * 365 * 86_400)
+    world.add(1)
+    world.dispatch()
+    expire(world)
+
+    assert world.recheck() == 1
+    assert [seed.state for seed in world.kept()] == [SeedState.READY]
+
+
+def test_the_seed_of_a_request_that_is_gone_with_its_time_to_live_is_dispatched_again(world):
     world.add(1)
     with pytest.raises(StoreUnavailableError):
         world.dispatch(store=Broken())
     world.now += timedelta(seconds=world.biz.ttl_seconds)
 
-    assert world.look_after() == 1
+    assert world.recheck() == 1
 
-    assert world.requests() == []
     [seed] = world.kept()
-    assert seed.state is SeedState.FAILED
-    assert "is gone" in seed.why
+    assert seed.state is SeedState.READY
+    assert "is gone, with the biz's TTL; it is dispatched again" in seed.why
+    assert world.dispatch() == 1
 
 
-def test_seeds_of_a_node_that_is_away_are_looked_after_later(world):
+def test_seeds_of_a_node_that_is_away_are_rechecked_later(world):
     world.add(*range(3))
     world.dispatch()
     late(world)
 
-    assert world.look_after(store=Broken()) == 3
+    assert world.recheck(store=Broken()) == 3
     assert len(world.warnings) == 1
     assert {seed.due_at for seed in world.kept()} == {world.now + NODE_AWAY_RETRY}
     assert {seed.state for seed in world.kept()} == {SeedState.HANDED}

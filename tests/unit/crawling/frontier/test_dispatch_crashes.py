@@ -16,7 +16,7 @@ from tests.kit.worlds.crashes import DiedError, Trouble
 from tests.kit.worlds.frontier import PORTS, SeedWorld, url
 
 STEPS = st.tuples(
-    st.sampled_from(["add", "dispatch", "look_after", "work"]),
+    st.sampled_from(["add", "dispatch", "recheck", "work"]),
     st.lists(st.integers(0, 7), min_size=1, max_size=4),
     st.integers(1, 14),
     st.sampled_from(["dies before", "dies after", "away", "unanswered", "another meanwhile", ""]),
@@ -31,12 +31,12 @@ def act(world: SeedWorld, what: str, numbers: list[int], **ports: object) -> Non
             world.add(*numbers, **ports)
         case "dispatch":
             world.dispatch(**ports)
-        case "look_after":
-            world.look_after(**ports)
+        case "recheck":
+            world.recheck(**ports)
         case "work":
             claims = world.claim(world.now + timedelta(minutes=5))
             done = claims[: len(numbers)]
-            world.settle([(claim, Done(())) for claim in done], reported=len(numbers) % 2 == 0)
+            world.settle([(claim, Done(())) for claim in done], seeds_end=len(numbers) % 2 == 0)
 
 
 @examples(2.5)
@@ -63,7 +63,7 @@ def test_however_its_steps_crash_and_meet_each_seed_is_one_request_that_is_done(
     world.add(*added)
     for _ in range(20):
         world.now += timedelta(minutes=61)
-        world.look_after()
+        world.recheck()
         world.dispatch()
         world.requeue_pending()
         world.work()
@@ -79,10 +79,10 @@ def test_the_ports_are_called_no_more_often_than_the_trouble_reaches():
     world = SeedWorld(exact=True)
     world.add(1, 2)
     reached = {}
-    for what in ("add", "dispatch", "look_after"):
+    for what in ("add", "dispatch", "recheck"):
         trouble = Trouble(10**6, "", lambda: None)
         ports = {name: trouble.around(getattr(world, name)) for name in PORTS}
-        if what == "look_after":
+        if what == "recheck":
             world.store = SeedWorld().store  # nothing was ever stored
             world.now += timedelta(hours=2)
             ports["store"] = trouble.around(world.store)

@@ -5,12 +5,14 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
+from tests.fakes.jobs import MemoryJobs
 from tests.kit.frontier import (
     FrontierClient,
     SeedSpec,
     SeedState,
     tend_seeds,
 )
+from tests.kit.jobs import Job, JobState
 from tests.kit.kernel import ConnectFailedError, PageGoneError, StoreUnavailableError
 from tests.kit.requests import (
     Dead,
@@ -20,6 +22,7 @@ from tests.kit.requests import (
     Retry,
     State,
 )
+from tests.kit.spiders import Start
 from tests.kit.worlds import worker as worlds
 from tests.kit.worlds.doubles import Failing, Titles
 from tests.kit.worlds.frontier import a_spec, url
@@ -206,10 +209,10 @@ def test_what_is_nobodys_page_is_adopted_by_none(world, frontier):
 def test_a_seed_that_is_there_already_stays_what_it_is(world):
     ports = world.seeding()
     mine = a_spec(1, found_by=7)
-    assert list(ports.add_running(DOCS, world.biz, [mine], START)) == [7]
+    assert list(ports.add_running(DOCS, world.biz, [mine], START)[0]) == [7]
     before = seeds(world)
 
-    assert ports.add_running(DOCS, world.biz, [replace(mine, found_by=8)], START) == {}
+    assert ports.add_running(DOCS, world.biz, [replace(mine, found_by=8)], START)[0] == {}
     assert seeds(world) == before
     assert before[url(1)].request == 7
 
@@ -222,12 +225,81 @@ def test_only_requests_with_urls_that_can_be_seeds_are_adopted(world):
         SeedSpec(url="ftp://example.org/", rule="page", found_by=4),
     ]
 
-    running = world.seeding().add_running(DOCS, world.biz, specs, START)
+    running, _ = world.seeding().add_running(DOCS, world.biz, specs, START)
 
     assert list(running) == [1]
     [seed] = seeds(world).values()
     assert (seed.state, seed.id) == (SeedState.HANDED, running[1])
     assert seed.due_at == START + timedelta(seconds=world.biz.seeds.lease_seconds)
+
+
+# ---- links that others have made known -----------------------------------------------------------
+
+
+@pytest.fixture
+def jobs(world):
+    made = MemoryJobs()
+    made.create(
+        Job(
+            tenant="default",
+            biz="docs",
+            name="a.job",
+            state=JobState.RUNNING,
+            rule="page",
+            rule_version="v",
+            start=Start(urls=(url(1),)),
+            size=1,
+            created_at=START,
+            by="api",
+        )
+    )
+    return made
+
+
+def known_links(jobs):
+    job = jobs.get("default", "docs", "a.job")
+    return job.known_links, job.known_in
+
+
+def test_links_that_others_made_known_are_counted_once_each_in_their_job(world, jobs):
+    ports = world.seeding(jobs=jobs)
+    ports.add(DOCS, world.biz, [a_spec(1, job="other"), a_spec(2), a_spec(3, job="a.job")], START)
+    frontier = FrontierClient(ports, world.clock)
+
+    # The page itself is one of them, and is read; 4 is new.
+    for _ in range(2):
+        frontier.add_links(DOCS, world.biz, [(a_claim(1), found(1, 2, 2, 3, 4))])
+        frontier.add_links(DOCS, world.biz, [(a_claim(5), found(1, 2, 4))])
+
+    assert known_links(jobs) == (1, "2026-03-01")
+    again = FrontierClient(ports, world.clock)
+    again.add_links(DOCS, world.biz, [(a_claim(5), found(1, 3, 4))])
+    assert known_links(jobs) == (2, "2026-03-01")
+
+
+def test_in_a_segment_of_its_own_a_job_knows_nothing_of_others_and_looks_nothing_up(world, jobs):
+    ports, spy = spied(world)
+    object.__setattr__(ports, "jobs", jobs)
+    ports.add(DOCS, world.biz, [a_spec(2)], START)
+    frontier = FrontierClient(ports, world.clock)
+    own = "2026-03-01T00:00:00Z.a.job"
+
+    assert frontier.add_links(DOCS, world.biz, [(a_claim(1, segment=own), found(2, 3))]) == 2
+    assert frontier.add_links(DOCS, world.biz, [(a_claim(9, segment=own), found(2, 3))]) == 0
+
+    assert known_links(jobs) == (0, None)
+    assert spy.of("jobs_of") == []
+    assert {seed.segment for seed in seeds(world).values() if seed.spec.segment} == {own}
+
+
+def test_links_are_followed_where_those_that_are_known_cannot_be_counted(world, jobs):
+    ports = world.seeding(jobs=Failing(jobs, note_known=1))
+    ports.add(DOCS, world.biz, [a_spec(2)], START)
+
+    frontier = FrontierClient(ports, world.clock)
+    assert frontier.add_links(DOCS, world.biz, [(a_claim(1), found(2, 3))]) == 1
+
+    assert known_links(jobs) == (0, None)
 
 
 @pytest.mark.parametrize(

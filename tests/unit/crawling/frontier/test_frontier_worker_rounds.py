@@ -1,10 +1,12 @@
 """A worker dispatches the seeds of queue keys that it has met, and the tick those of all."""
 
+from collections import Counter
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
-from tests.kit.config import SeedPolicy
+from tests.kit.config import SeedPolicy, Tenant
 from tests.kit.frontier import (
     ACTIVE_SECONDS,
     MARGIN_SECONDS,
@@ -160,3 +162,54 @@ def test_ticks_that_get_no_further_than_one_queue_come_to_all_of_them(world):
         world.now += timedelta(minutes=1)
 
     assert handed(world) == {DOCS, OTHER}
+
+
+def test_a_tick_that_gets_no_further_than_two_queues_comes_to_one_of_each_tenant(world):
+    """However many bizs one of them has."""
+    bizs = {f"biz{n}": world.biz for n in range(20)}
+    world.tree = replace(world.tree, bizs={"acme": bizs, "default": {"docs": world.biz}})
+    for _ in range(5):
+        begun: list[str] = []
+        ports = world.seeding()
+        dispatch = ports.dispatch
+
+        def noting(tree, queue_key, biz, now, dispatch=dispatch, begun=begun):
+            begun.append(queue_key.tenant)
+            return dispatch(tree, queue_key, biz, now)
+
+        left = iter([600.0, 600.0, 0.0])
+        seeds_of = Noted(ports, noting)
+        tend_seeds(seeds_of, world.tree, world.now, lambda left=left: next(left))
+        world.now += timedelta(minutes=1)
+        assert sorted(begun) == ["acme", "default"]
+
+
+@pytest.mark.parametrize("share", [1, 4])
+def test_slow_seeds_of_one_tenant_leave_others_their_part_of_a_tick(world, share):
+    """Each queue of one takes five seconds, each of the other half of one."""
+    bizs = {f"biz{n}": world.biz for n in range(100)}
+    tenants = {"acme": Tenant(), "default": Tenant(share=share)}
+    world.tree = replace(world.tree, tenants=tenants, bizs={"acme": bizs, "default": bizs})
+    passed, took, ports = [0.0], Counter(), world.seeding()
+
+    def slow(tree, queue_key, biz, now):
+        seconds = 5.0 if queue_key.tenant == "acme" else 0.5
+        passed[0] += seconds
+        took[queue_key.tenant] += seconds
+        return 0
+
+    steady = SteadyTime(lambda: passed[0])
+    seeds_of = Noted(ports, slow)
+    tend_seeds(seeds_of, world.tree, world.now, lambda: 110.0 - passed[0], steady)
+
+    assert abs(took["default"] - share * took["acme"]) <= 5.0 * share
+
+
+class Noted:
+    """A dispatcher of seeds whose calls are noted."""
+
+    def __init__(self, ports, dispatch):
+        self._ports, self.dispatch = ports, dispatch
+
+    def __getattr__(self, name):
+        return getattr(self._ports, name)

@@ -35,7 +35,8 @@ class Points:
     def __init__(self) -> None:
         self.loads = []
 
-    def __call__(self):
+    def __call__(self, group):
+        assert group == "crawlfleet.seed_keys"
         broken = ImportError("no such thing")
         given = [("last", by_last_part), ("faulty", faulty), ("short", short), ("broken", broken)]
         return [self._point(*each) for each in [*given, *[("twice", by_last_part)] * 2]]

@@ -2,8 +2,10 @@ from datetime import timedelta
 
 import pytest
 
+from tests.kit.config import IntakeLimits
 from tests.kit.frontier import SeedSelection, SeedState, SeedTotals, seeds
 from tests.kit.kernel import (
+    BacklogFullError,
     ConflictError,
     InvalidRequestError,
     NotFoundError,
@@ -65,6 +67,37 @@ class Api:
 @pytest.fixture
 def api(world) -> Api:
     return Api(world)
+
+
+def test_a_biz_that_takes_no_more_requests_takes_no_more_seeds(world):
+    world.tree = make_tree(make_biz(intake=IntakeLimits(max_backlog=1)))
+    world.add(1)
+    world.dispatch()
+
+    with pytest.raises(BacklogFullError) as refused:
+        Api(world).add(a_spec(2))
+
+    assert "intake.max_backlog" in str(refused.value)
+    assert refused.value.retry_after_seconds > 0
+    assert len(world.kept()) == 1
+
+
+def test_seeds_count_towards_the_rate_of_a_biz_but_not_once_more_when_they_are_dispatched(world):
+    world.tree = make_tree(make_biz(intake=IntakeLimits(per_second=1.0, burst=3)))
+    Api(world).add(a_spec(1), a_spec(2))
+    world.dispatch()
+
+    Api(world).add(a_spec(3))
+    with pytest.raises(BacklogFullError, match=r"intake\.per_second"):
+        Api(world).add(a_spec(4))
+
+
+def test_seeds_that_are_wrong_count_towards_nothing(world):
+    world.tree = make_tree(make_biz(intake=IntakeLimits(per_second=1.0, burst=1)))
+
+    Api(world).add(InvalidRequestError.of("seeds[0].url", "is missing"))
+
+    assert Api(world).add(a_spec(1))[0].accepted
 
 
 def failed(world: SeedWorld, *numbers: int) -> list[str]:

@@ -6,7 +6,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.kit.config import SeedPolicy, Span
-from tests.kit.frontier import FOREVER, anchor_of, segment_of
+from tests.kit.frontier import (
+    FOREVER,
+    SegmentChoice,
+    anchor_of,
+    choice_problem,
+    segment_in,
+    segment_of,
+    segment_of_job,
+)
 
 #: Spring and autumn at 1 h; at half an hour; at midnight; back over midnight at 00:01; a lost day.
 ZONES = ["Europe/Berlin", "Australia/Lord_Howe", "America/Santiago", "America/St_Johns"]
@@ -206,3 +214,55 @@ def test_a_span_of_ones_own_is_of_whole_seconds_within_bounds(seconds, length):
     found = segment_of(policy(Span.CUSTOM, seconds=seconds), at("2026-03-01T12:00Z"))
 
     assert found.ends_at - found.starts_at == timedelta(seconds=length)
+
+
+@given(INSTANTS, st.from_regex(r"[A-Za-z0-9._-]{1,64}", fullmatch=True))
+def test_the_segment_of_a_job_is_named_by_its_begin_and_routed_by_it(moment, job):
+    name = segment_of_job(SegmentChoice.JOB, job, moment)
+
+    assert len(name) <= 64
+    assert anchor_of(name) == moment.replace(microsecond=0)
+    assert f"{moment:%Y-%m-%d}" < name < f"{moment + timedelta(days=1):%Y-%m-%d}"
+    segment = segment_in(segment_of, policy(), name, moment + timedelta(days=3))
+    assert (segment.name, segment.ends_at) == (name, moment + timedelta(days=4))
+
+
+def test_jobs_with_long_names_have_segments_of_their_own():
+    names = {segment_of_job(SegmentChoice.JOB, f"{'x' * 60}.{n}", at("2026-03-01")) for n in "ab"}
+
+    assert len(names) == 2
+
+
+def test_a_start_may_choose_a_span_of_its_own_and_what_nobody_chose_is_as_the_biz_has_it():
+    moment, own = at("2026-03-01T12:30Z"), policy(Span.WEEK)
+
+    chosen = {
+        choice: segment_in(segment_of, own, segment_of_job(choice, "june", moment), moment).name
+        for choice in (None, *SegmentChoice)
+    }
+
+    assert chosen == {
+        None: "2026-W09",
+        "job": "2026-03-01T12:30:00Z.june",
+        "biz": "2026-W09",
+        "hour": "2026-03-01T12:00Z",
+        "day": "2026-03-01",
+        "week": "2026-W09",
+        "month": "2026-03",
+    }
+
+
+@pytest.mark.parametrize(
+    ("own", "refused"),
+    [
+        (policy(Span.HOUR), {"day", "week", "month"}),
+        (policy(Span.DAY), {"week", "month"}),
+        (policy(Span.MONTH), set()),
+        (policy(Span.CUSTOM, seconds=86_400), {"week", "month"}),
+        (policy(Span.FOREVER), set()),
+        (SeedPolicy(segment_resolver="by_quarter"), set()),
+    ],
+)
+def test_no_start_chooses_a_span_longer_than_the_segments_of_its_biz(own, refused):
+    assert {one for one in SegmentChoice if choice_problem(own, one)} == refused
+    assert choice_problem(own, None) is None

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from tests.kit.config import Field, Rule
 from tests.kit.kernel import InvalidRequestError
-from tests.kit.requests import Receipt, State, Submission
+from tests.kit.requests import Receipt, RequestFilter, State, Submission
 from tests.kit.worlds.memory import DOCS, World, make_tree
 
 EDITED = Rule(fields={"title": Field(css="h1")})
@@ -33,11 +33,7 @@ def ids(receipts: list[Receipt]) -> list:
 
 def stored(world: World) -> int:
     return sum(
-        len(
-            world.store.find(
-                DOCS, world.biz, state=state, since=None, after=None, limit=999, now=world.now
-            )
-        )
+        len(world.store.find(DOCS, world.biz, RequestFilter(state=state), limit=999, now=world.now))
         for state in (State.PENDING, State.LEASED, State.DONE)
     )
 

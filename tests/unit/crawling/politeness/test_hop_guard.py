@@ -50,7 +50,7 @@ def test_the_first_host_needs_no_second_slot_and_the_next_host_needs_its_own(wor
     polite(world, per_second=1)
     mine = Parts(world)
     hop_guard = mine.hop_guards.of(mine.holds(PAGE), ours)
-    Parts(world, name="x").politeness.ask(world.tree, DOCS, world.biz, {"b.example": 1})
+    Parts(world, name="x").politeness.ask(world.tree, DOCS, world.biz, {"https://b.example": 1})
 
     async def go():
         await hop_guard(PAGE)
@@ -69,7 +69,7 @@ def test_a_redirect_asks_again_until_there_is_a_slot(world, clock):
     leave_alone(world, "b.example", 12)
     began = clock.now
 
-    asyncio.run(mine.hop_guards.wait_for_slot(leased, "b.example"))
+    asyncio.run(mine.hop_guards.wait_for_slot(leased, "https://b.example"))
 
     assert clock.now - began >= 12
     assert sum(clock.slept) == pytest.approx(12, abs=0.1)
@@ -91,7 +91,7 @@ def test_a_slot_that_is_nearly_there_is_not_asked_for_without_a_pause(world, clo
     leased = mine.holds(PAGE)
     mine.hop_guards.client = soon
 
-    asyncio.run(mine.hop_guards.wait_for_slot(leased, "b.example"))
+    asyncio.run(mine.hop_guards.wait_for_slot(leased, "https://b.example"))
 
     assert soon.asked == 3
     assert clock.slept == [0.05, 0.05]
@@ -104,7 +104,7 @@ def test_a_redirect_to_a_host_without_a_slot_gives_up_after_its_patience(world, 
     leave_alone(world, "b.example", 60)
 
     with pytest.raises(ThrottledError, match=r"b\.example") as caught:
-        asyncio.run(mine.hop_guards.wait_for_slot(leased, "b.example", led=True))
+        asyncio.run(mine.hop_guards.wait_for_slot(leased, "https://b.example", led=True))
 
     assert caught.value.retry_after_seconds == 60
     assert caught.value.retryable
@@ -137,7 +137,7 @@ def test_no_redirect_is_followed_while_slots_are_unknown(world):
     leased = Parts(world, name="x").holds(PAGE)
 
     with pytest.raises(StoreUnavailableError):
-        asyncio.run(mine.hop_guards.wait_for_slot(leased, "b.example"))
+        asyncio.run(mine.hop_guards.wait_for_slot(leased, "https://b.example"))
 
 
 def test_a_request_led_to_a_busy_host_comes_again_and_its_own_host_is_not_blamed(world):

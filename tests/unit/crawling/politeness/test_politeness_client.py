@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from tests.kit.config import HostLimits, Politeness
+from tests.kit.config import HostLimits, Politeness, Tenant
 from tests.kit.kernel import (
     AddressRefusedError,
     ConnectFailedError,
@@ -21,7 +21,10 @@ from tests.kit.politeness import (
     PERMIT_SECONDS,
     GrantedSlots,
     LocalScheduler,
+    OutsideAsk,
+    OwnAnswers,
     PolitenessClient,
+    grant_outside,
     reason,
 )
 from tests.kit.requests import Answer
@@ -30,7 +33,8 @@ from tests.kit.worlds.memory import DOCS, OTHER
 from tests.kit.worlds.worker import Spy, Time, leave_alone, polite
 
 HOST = "a.example"
-KEY = (HOST, "default")
+ORIGIN = f"https://{HOST}"
+KEY = (ORIGIN, "default")
 
 
 class Sites:
@@ -70,7 +74,7 @@ def client(world, scheduler=None, sites=None, hosts=None) -> PolitenessClient:
 
 
 def ask(mine: PolitenessClient, world, queue_key=DOCS, **wanted: int) -> dict[str, GrantedSlots]:
-    named = {f"{name}.example": count for name, count in wanted.items()}
+    named = {f"https://{name}.example": count for name, count in wanted.items()}
     return mine.ask(world.tree, queue_key, world.biz, named)
 
 
@@ -78,12 +82,32 @@ def test_slots_come_an_interval_apart_and_the_rest_may_ask_again(world):
     polite(world, per_second=2, concurrency=50)
     Time(world)
 
-    slots = ask(client(world), world, a=100)[HOST]
+    slots = ask(client(world), world, a=100)[ORIGIN]
 
     assert slots.count == 5  # two seconds ahead
     assert (slots.first_at, slots.interval_seconds, slots.why) == (1_000.0, 0.5, "rate")
     assert slots.again_at == world.now + timedelta(seconds=slots.again_seconds)
     assert slots.again_seconds > 0
+
+
+def test_slots_are_asked_for_with_the_tenants_share(world):
+    world.tree = replace(world.tree, tenants={"default": Tenant(share=7)})
+    hosts = Spy(world.hosts)
+
+    ask(client(world, hosts=hosts), world, a=1)
+    ask(client(world, hosts=hosts), world, OTHER, a=1)
+
+    assert [one.share for asks, _ in hosts.of("reserve") for one in asks] == [7, 1]
+
+
+def test_a_process_outside_has_slots_by_its_tenants_share(world):
+    world.tree = replace(world.tree, tenants={"default": Tenant(share=7)})
+    hosts = Spy(world.hosts)
+
+    grant_outside(hosts, world.tree, "default", "docs", "p", [OutsideAsk(host=HOST, count=1)])
+
+    [(asks, _)] = hosts.of("reserve")
+    assert [one.share for one in asks] == [7]
 
 
 def test_who_wants_nothing_asks_nobody(world):
@@ -116,7 +140,7 @@ def test_a_biz_is_as_polite_as_it_says(world):
     biz = replace(world.biz, politeness=Politeness(per_second=0.5, concurrency=2))
     hosts = Spy(world.hosts)
 
-    client(world, hosts=hosts).ask(world.tree, DOCS, biz, {HOST: 1})
+    client(world, hosts=hosts).ask(world.tree, DOCS, biz, {ORIGIN: 1})
 
     [([asked], _)] = hosts.of("reserve")
     assert (asked.interval_seconds, asked.concurrency) == (2.0, 2)
@@ -127,7 +151,7 @@ def test_a_host_has_limits_of_its_own(world):
     slow = HostLimits(per_second=0.5, concurrency=1)
     world.tree = replace(world.tree, stage=replace(world.tree.stage, host_limits={HOST: slow}))
 
-    assert ask(client(world), world, a=1)[HOST].interval_seconds == 2.0
+    assert ask(client(world), world, a=1)[ORIGIN].interval_seconds == 2.0
 
 
 def test_two_tenants_share_a_host_and_each_asks_for_itself(world):
@@ -135,21 +159,21 @@ def test_two_tenants_share_a_host_and_each_asks_for_itself(world):
     hosts = Spy(world.hosts)
     mine = client(world, hosts=hosts)
 
-    first = ask(mine, world, DOCS, a=100)[HOST]
-    second = ask(mine, world, OTHER, a=100)[HOST]
-    mine.saw((HOST, "acme"), 0.5, None)
+    first = ask(mine, world, DOCS, a=100)[ORIGIN]
+    second = ask(mine, world, OTHER, a=100)[ORIGIN]
+    mine.saw(ORIGIN, "acme", 0.5)
     reported = {(one.host, one.tenant): one.answered for one in mine.take_reports()}
 
     assert (first.count, second.count) == (5, 0)
     assert [args[0][0].tenant for args in hosts.of("reserve")] == ["default", "acme"]
-    assert reported == {KEY: 0, (HOST, "acme"): 1}
+    assert reported == {(HOST, "default"): 0, (HOST, "acme"): 1}
 
 
 def test_a_host_grants_no_slot_until_its_back_off_is_over(world):
     polite(world, per_second=10)
     leave_alone(world, HOST, 60)
 
-    slots = ask(client(world), world, a=2)[HOST]
+    slots = ask(client(world), world, a=2)[ORIGIN]
 
     assert (slots.count, slots.why, slots.again_seconds) == (0, "back-off", 60.0)
 
@@ -159,9 +183,9 @@ def test_a_host_grants_no_slot_until_its_back_off_is_over(world):
 
 def test_answers_are_counted_with_their_time_and_reported_once(world):
     mine = client(world)
-    mine.saw(KEY, 1.0, None)
-    mine.saw(KEY, 3.0, None)
-    mine.saw(KEY, 0.0, PageGoneError("answered 404", status=404))
+    mine.saw(*KEY, 1.0)
+    mine.saw(*KEY, 3.0)
+    mine.saw(*KEY, 0.0, PageGoneError("answered 404", status=404))
 
     [report] = mine.take_reports()
 
@@ -174,9 +198,9 @@ def test_answers_are_counted_with_their_time_and_reported_once(world):
 
 def test_an_answer_that_says_that_the_server_is_at_fault_is_counted_as_failed(world):
     mine = client(world)
-    mine.saw(KEY, 1.0, None)
-    mine.saw(KEY, 1.0, PageGoneError("answered 404", status=404))
-    mine.saw(KEY, 1.0, ServerFaultError("answered 500", status=500))
+    mine.saw(*KEY, 1.0)
+    mine.saw(*KEY, 1.0, PageGoneError("answered 404", status=404))
+    mine.saw(*KEY, 1.0, ServerFaultError("answered 500", status=500))
 
     [report] = mine.take_reports()
     mine.keep([report])
@@ -186,16 +210,21 @@ def test_an_answer_that_says_that_the_server_is_at_fault_is_counted_as_failed(wo
     assert (again.answered, again.failed) == (3, 1)
 
 
-def test_overload_answers_are_counted_with_the_longest_retry_after(world):
+def test_overload_of_the_host_is_counted_apart_from_what_no_connection_and_a_proxy_say(world):
     mine = client(world)
-    mine.saw(KEY, 0.0, ThrottledError("answered 429", retry_after_seconds=40))
-    mine.saw(KEY, 0.0, ThrottledError("answered 503", status=503))
-    mine.saw(KEY, 0.0, ConnectFailedError("refused"))
-    mine.saw(KEY, 0.0, FetchTimeoutError("too slow"))
+    mine.saw(*KEY, 0.0, ThrottledError("answered 429", retry_after_seconds=40))
+    mine.saw(*KEY, 0.0, ThrottledError("answered 503", status=503))
+    mine.saw(*KEY, 0.0, ConnectFailedError("refused"))
+    mine.saw(*KEY, 0.0, FetchTimeoutError("too slow"))
+
+    mine.saw(*KEY, 0.0, ThrottledError("answered 429", retry_after_seconds=90), proxied=True)
+    mine.saw(*KEY, 2.0, proxied=True)
 
     [report] = mine.take_reports()
 
-    assert (report.answered, report.overloads, report.retry_after_seconds) == (0, 4, 40)
+    assert report.origin == ORIGIN
+    assert (report.answered, report.overloads, report.retry_after_seconds) == (0, 2, 40)
+    assert report.own == OwnAnswers(answered=1, seconds=2.0, overloads=3, retry_after_seconds=90)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +240,7 @@ def test_overload_answers_are_counted_with_the_longest_retry_after(world):
 def test_what_the_host_was_not_asked_for_says_nothing_of_it(world, error):
     mine = client(world)
 
-    mine.saw(KEY, 0.0, error)
+    mine.saw(*KEY, 0.0, error)
 
     assert mine.take_reports() == []
 
@@ -247,10 +276,11 @@ def test_the_host_that_a_redirect_led_to_is_to_blame_and_not_the_one_that_answer
 ):
     mine = client(world)
 
-    mine.saw(KEY, 0.0, error)
+    mine.saw(*KEY, 0.0, error)
 
     [report] = mine.take_reports()
-    assert (report.host, report.tenant, report.overloads) == (blamed, "default", 1)
+    overloads = report.overloads + report.own.overloads
+    assert (report.host, report.tenant, overloads) == (blamed, "default", 1)
 
 
 def test_a_host_at_which_something_is_under_way_is_kept_alive_and_then_freed(world):
@@ -290,7 +320,7 @@ def test_of_hosts_that_were_reported_of_nothing_is_kept(world):
     mine = client(world)
     for n in range(500):
         ask(mine, world, **{f"h{n}": 1})
-        mine.saw((f"h{n}.example", "default"), 0.1, None)
+        mine.saw(f"https://h{n}.example", "default", 0.1)
 
     assert len(mine.take_reports()) == 500
     assert mine.take_reports(last=True) == []
@@ -310,6 +340,6 @@ def test_a_page_that_was_not_asked_for_as_its_robots_txt_was_not_counts_as_no_ov
     error = ConnectFailedError("while asking for robots.txt: refused")
     error.__cause__ = RobotsUnknownError("could not be fetched")
 
-    mine.saw(KEY, 0.0, error)
+    mine.saw(*KEY, 0.0, error)
 
     assert mine.take_reports() == []

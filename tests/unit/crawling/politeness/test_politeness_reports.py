@@ -37,7 +37,7 @@ def test_a_back_off_that_could_not_be_reported_is_reported_next_and_is_no_longer
 ):
     polite(world, per_second=10)
     mine = client(world, Failing(world.hosts, report=1))
-    mine.saw(KEY, 0.0, ThrottledError("answered 503", status=503, retry_after_seconds=60))
+    mine.saw(*KEY, 0.0, ThrottledError("answered 503", status=503, retry_after_seconds=60))
 
     announce(mine)
     clock.passes(15)
@@ -68,7 +68,7 @@ def test_what_one_host_could_not_be_reported_is_reported_next_and_of_the_others_
     hosts = PartlyAway(world.hosts)
     mine = client(world, hosts)
     for host in (HOST, "other.example"):
-        mine.saw((host, KEY[1]), 0.0, ThrottledError("answered 503", status=503))
+        mine.saw(f"https://{host}", KEY[1], 0.0, ThrottledError("answered 503", status=503))
     announce(mine)
     assert [state.overload for state in world.hosts.states([HOST, "other.example"])] == [0, 1]
 
@@ -81,10 +81,10 @@ def test_what_one_host_could_not_be_reported_is_reported_next_and_of_the_others_
 
 def test_answers_that_could_not_be_reported_are_reported_with_the_later_ones(world, clock):
     mine = client(world, Broken())
-    mine.saw(KEY, 1.0, None)
-    mine.saw(KEY, 2.0, None)
+    mine.saw(*KEY, 1.0)
+    mine.saw(*KEY, 2.0)
     announce(mine)
-    mine.saw(KEY, 6.0, None)
+    mine.saw(*KEY, 6.0)
 
     [report] = mine.take_reports()
 
@@ -111,7 +111,7 @@ def test_of_what_cannot_be_reported_as_much_is_kept_as_there_is_room_for(world):
     mine = client(world, Broken())
 
     for n in range(MOST_UNREPORTED + 50):
-        mine.saw((f"h{n}.example", "default"), 0.1, None)
+        mine.saw(f"https://h{n}.example", "default", 0.1)
         if n % 500 == 0:
             announce(mine)
     announce(mine)

@@ -1,6 +1,7 @@
 """The robots book of one worker."""
 
 import asyncio
+import random
 import re
 from datetime import timedelta
 
@@ -21,7 +22,7 @@ from tests.kit.kernel import (
     to_ms,
 )
 from tests.kit.politeness import MOST_PORTS, REFUSED_SECONDS, RobotsBook, RobotsCopy
-from tests.kit.requests import Answer
+from tests.kit.requests import Answer, LeasedRequest
 from tests.kit.worlds.doubles import Broken, Failing
 from tests.kit.worlds.memory import DOCS, make_biz
 from tests.kit.worlds.worker import ROBOTS, Parts, Web, obedient
@@ -96,7 +97,7 @@ def test_a_robots_txt_is_asked_for_once_however_many_requests_wait_for_it(world)
     asyncio.run(go())
 
     assert site.web.times(ROBOTS) == 1
-    assert site.slots == ["a.example"]
+    assert site.slots == ["https://a.example"]
 
 
 def test_a_robots_txt_is_asked_for_again_after_its_life(world):
@@ -131,7 +132,7 @@ def test_a_copy_that_is_over_is_not_believed(world):
     """The cache's clock is its own."""
     site = Site(world)
     old = RobotsCopy(status=500, fetched_ms=to_ms(world.now - timedelta(hours=1)))
-    world.robots.save("https://a.example", old, 3600)
+    world.robots.save("https://a.example", old, 3600, "default")
 
     site.check()
 
@@ -174,7 +175,7 @@ def test_nothing_is_asked_of_a_site_whose_rules_cannot_be_read_now(world, answer
 
 def test_what_another_worker_could_not_read_is_unknown_here_too_without_a_cause(world):
     copy = RobotsCopy(status=503, fetched_ms=to_ms(world.now))
-    world.robots.save("https://a.example", copy, 300)
+    world.robots.save("https://a.example", copy, 300, "default")
     site = Site(world)
 
     with pytest.raises(RobotsUnknownError, match=r"answered 503.*read$"):
@@ -415,3 +416,43 @@ def test_what_one_biz_sends_along_does_not_decide_what_all_tenants_are_reported(
     [limits] = site.web.limits
     assert (limits.user_agent, limits.headers) == ("fleet/1 (+https://fleet.example)", {})
     assert (limits.connect_seconds, limits.first_byte_seconds, limits.total_seconds) == (5, 10, 10)
+
+
+def of_product(leased, product: str):
+    """The request, of a biz that is known to sites by that name."""
+    biz = replace(leased.biz, politeness=replace(leased.biz.politeness, product=product))
+    return LeasedRequest(leased.queue_key, biz, leased.claim, leased.rule)
+
+
+def test_a_long_robots_txt_is_read_again_for_a_biz_of_another_name_and_then_known_for_both(world):
+    noise = "".join(f"Disallow: /{random.randbytes(30).hex()}\n" for _ in range(2_000))
+    text = f"User-agent: x\n{noise}\nUser-agent: two\nDisallow: /1\nUser-agent: *\nAllow: /\n"
+    site = Site(world, {ROBOTS: text.encode()})
+    one, two = of_product(site.leased, "one"), of_product(site.leased, "two")
+
+    site.check(leased=one)
+    assert (site.book.knows(one), site.book.knows(two)) == (True, False)
+    with pytest.raises(RobotsDeniedError):
+        site.check(leased=two)
+    site.check(leased=one)
+
+    assert site.web.times(ROBOTS) == 2
+    assert (site.book.knows(one), site.book.knows(two)) == (True, True)
+    other = Site(world)
+    assert asyncio.run(other.book.learn(two)) is None
+    assert other.book.knows(two)
+    assert other.web.asked == []
+
+
+def test_bizs_of_two_names_that_ask_at_once_each_learn_what_is_said_to_them(world):
+    noise = "".join(f"Disallow: /{random.randbytes(30).hex()}\n" for _ in range(2_000))
+    site = Site(world, {ROBOTS: f"User-agent: two\nDisallow: /1\nUser-agent: x\n{noise}".encode()})
+
+    async def go():
+        asked = (site.book.check(of_product(site.leased, one), PAGE) for one in ("one", "two"))
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    found = asyncio.run(go())
+
+    assert found[0] is None
+    assert isinstance(found[1], RobotsDeniedError)

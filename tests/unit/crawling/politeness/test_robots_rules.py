@@ -1,5 +1,6 @@
 """Robots rules: what a robots.txt allows, and what it costs to fetch it."""
 
+import random
 import time
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -13,12 +14,15 @@ from tests.kit.config import FetchLimits, Politeness
 from tests.kit.kernel import origin_of
 from tests.kit.politeness import (
     MAX_BYTES,
+    MAX_KEPT_BYTES,
     MAX_RULES,
     MAX_WILDCARDS,
     RobotsCopy,
     RulesShelf,
     SiteRules,
+    kept_copy,
     kept_seconds,
+    packed,
     product_of,
 )
 
@@ -335,3 +339,85 @@ def test_threads_that_ask_at_once_have_it_parsed_once(parsed):
 
     assert allowed == [True] * 8
     assert len(parsed) == 1
+
+
+# ---- what is kept of a long file ----------------------------------------------------------------
+
+
+def noise(rules: int) -> str:
+    """Rules that no compression makes small."""
+    return "".join(f"Disallow: /{random.randbytes(30).hex()}\n" for _ in range(rules))
+
+
+def long_file(**groups: str) -> RobotsCopy:
+    said = "".join(f"User-agent: {name}\n{rules}\n" for name, rules in groups.items())
+    text = f"# long\nSitemap: {ORIGIN}/map.xml\nUser-agent: other\n{noise(2_000)}\n{said}"
+    return RobotsCopy(status=200, text=text.encode(), fetched_ms=7)
+
+
+def kept_site(copy: RobotsCopy, *products: str) -> tuple[RobotsCopy, SiteRules]:
+    kept = kept_copy(copy, *products[:1], products[1:])
+    assert len(packed(kept.text)) <= MAX_KEPT_BYTES
+    return kept, SiteRules(ORIGIN, kept)
+
+
+def test_a_short_file_is_kept_as_it_is():
+    copy = RobotsCopy(status=200, text=b"# hello\nUser-agent: other\nDisallow: /\n" * 1_000)
+
+    assert kept_copy(copy, "Acme") is copy
+
+
+def test_of_a_long_file_our_groups_and_those_for_all_are_kept():
+    copy = long_file(**{"Acme": "Disallow: /acme", "*": "Disallow: /all\nCrawl-delay: 9"})
+    kept, rules = kept_site(copy, "Acme", "plain", "")
+
+    assert (kept.products, kept.too_long, kept.fetched_ms) == (("acme", "plain", ""), (), 7)
+    assert len(kept.text) < 200
+    assert rules.verdict(f"{ORIGIN}/all", "acme").allowed
+    assert not rules.verdict(f"{ORIGIN}/acme", "ACME").allowed
+    assert not rules.verdict(f"{ORIGIN}/all", "plain").allowed
+    assert (rules.crawl_delay("plain"), rules.crawl_delay("Acme")) == (9, None)
+
+
+def test_what_a_long_file_says_to_others_is_not_known_from_what_is_kept():
+    _, rules = kept_site(long_file(Acme="Disallow: /acme", other2="Disallow: /"), "Acme")
+    verdict = rules.verdict(PAGE, "Other2")
+
+    assert not rules.covers("other2")
+    assert (verdict.allowed, verdict.unknown) == (False, True)
+    assert rules.crawl_delay("other2") is None
+    assert rules.covers("acme")
+
+
+def test_a_group_that_is_longer_than_what_is_kept_allows_nothing_and_says_so():
+    copy = long_file(**{"Acme": noise(3_000), "small": "Disallow: /s", "*": noise(3_000)})
+    kept, rules = kept_site(copy, "Acme", "small", "plain")
+
+    assert kept.too_long == ("acme", "*")
+    for product in ("Acme", "plain"):
+        verdict = rules.verdict(f"{ORIGIN}/x", product)
+        assert (verdict.allowed, verdict.unknown) == (False, False)
+        assert "16 KiB that are kept of it" in verdict.why
+        assert rules.verdict(f"{ORIGIN}/robots.txt", product).allowed
+    assert rules.verdict(f"{ORIGIN}/x", "small").allowed
+    assert not rules.verdict(f"{ORIGIN}/s", "small").allowed
+
+
+def test_where_no_group_fits_nothing_is_allowed():
+    kept, rules = kept_site(long_file(**{"*": noise(9_000)}), "Acme")
+
+    assert kept.text == b""
+    assert not rules.verdict(f"{ORIGIN}/x", "Acme").allowed
+
+
+def test_no_more_products_are_kept_than_there_is_room_for_the_latest_first():
+    kept, _ = kept_site(long_file(), "new", *(f"p{n}" for n in range(20)))
+
+    assert kept.products == ("new", *(f"p{n}" for n in range(7)))
+
+
+@pytest.mark.parametrize("status", [0, 404, 503])
+def test_of_what_was_no_file_nothing_is_left_out(status):
+    copy = RobotsCopy(status=status, text=random.randbytes(30_000))
+
+    assert kept_copy(copy, "Acme") is copy

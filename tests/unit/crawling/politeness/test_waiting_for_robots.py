@@ -76,7 +76,7 @@ def nearly_over(world) -> None:
     """The site's rules are known for some seconds more."""
     polite(world, Robots.OBEY, per_second=1 / 100, concurrency=1)
     old = RobotsCopy(status=404, fetched_ms=to_ms(world.now - timedelta(seconds=86_395)))
-    world.robots.save("https://a.example", old, 3_600)
+    world.robots.save("https://a.example", old, 3_600, "default")
 
 
 def test_rules_that_expired_when_a_page_begins_cost_it_its_slot_and_no_attempt(world):
@@ -168,7 +168,7 @@ def test_a_host_that_is_hardly_ever_asked_keeps_no_redirect_waiting_for_ever(wor
     began = clock.now
 
     with pytest.raises(ThrottledError, match=r"a\.example"):
-        asyncio.run(mine.hop_guards.wait_for_slot(leased, "a.example", led=True))
+        asyncio.run(mine.hop_guards.wait_for_slot(leased, "https://a.example", led=True))
 
     assert clock.now - began <= PAUSES.slot + LONGEST_INTERVAL_SECONDS
 

@@ -26,7 +26,7 @@ def drainer(world, batches=BATCHES, **changes):
     ports = world.draining()
     for name, part in changes.items():
         object.__setattr__(ports, name, part)
-    return Drainer(ports, "w", world.clock, batches)
+    return Drainer(ports, "w", world.clock, batches=batches)
 
 
 def test_the_items_of_every_queue_are_stored(world):
@@ -155,3 +155,30 @@ def test_a_data_queue_that_is_away_for_a_while_stops_no_worker(world):
     report = work(world, draining=ports)
 
     assert (report.items, titles(world)) == (1, ["a"])
+
+
+def test_one_searches_all_data_queues_and_all_drain_what_it_found(world):
+    put(world, DOCS, "a")
+    asked = []
+    waiting = world.data.waiting
+    world.data.waiting = lambda queues: asked.append(len(queues)) or waiting(queues)
+    idle = Drainer(world.draining(), "idle", world.clock, lambda: False)
+    searching = Drainer(world.draining(), "searching", world.clock, lambda: True)
+
+    assert idle.drain(world.tree) == 0, "nobody has searched yet"
+    world.data.open.announce([DOCS])
+    assert idle.drain(world.tree) == 1
+    put(world, OTHER, "b")
+    assert idle.drain(world.tree) == 0
+    assert searching.drain(world.tree) == 1
+
+    assert asked == [0, 1, 1, 2, 1]
+
+
+def test_data_queues_that_are_empty_or_of_removed_bizs_are_forgotten(world):
+    gone = type(DOCS)("default", "gone", "main")
+    world.data.open.announce([DOCS, gone])
+
+    drainer(world).drain(world.tree)
+
+    assert world.data.open.listed() == {}

@@ -9,11 +9,22 @@ import pytest
 
 from tests.fakes.fetching import MemoryFetcher
 from tests.fakes.politeness import MemoryHosts, MemoryRobotsCache
+from tests.fakes.reading import MemoryPageReader
 from tests.fakes.trials import MemoryTrials
-from tests.kit.config import Field, Follow, HostLimits, Politeness, Rule, Spider
-from tests.kit.extract import check_rule
-from tests.kit.extract import try_rule as read_by_rule
+from tests.kit.config import (
+    FetchLimits,
+    Field,
+    Follow,
+    HostLimits,
+    Politeness,
+    ProxyPool,
+    Rule,
+    Secret,
+    Spider,
+)
+from tests.kit.fetching import NO_FETCH_CONTEXT, SecretTexts, StorePlaces
 from tests.kit.kernel import (
+    AddressRefusedError,
     ExtractError,
     InvalidRequestError,
     Problem,
@@ -22,22 +33,30 @@ from tests.kit.kernel import (
     UnknownBizError,
     UnknownRuleError,
 )
+from tests.kit.politeness import Observation, RobotsCopy
 from tests.kit.records import SchemaValidator
-from tests.kit.requests import Answer, Link, Page, Skipped
+from tests.kit.requests import Answer as SiteAnswer
+from tests.kit.requests import Link, Page, Skipped
 from tests.kit.trials import (
     MOST_READ,
+    MOST_STEPS,
     RECORD_BYTES,
+    Answer,
+    Learnt,
     Question,
+    Terms,
     TrialRunner,
+    TrialService,
     TrialWanted,
     Tried,
-    try_rule,
+    Wanted,
 )
 from tests.kit.warned import Warned
 from tests.kit.worlds.memory import RULE, make_biz, make_tree
 
 URL = "https://example.org/list"
 HTML = b"<title>Nuts</title>"
+TERMS = Terms(robots_agent="Crawlfleet")
 PAGE = Page(url=URL, status=200, headers={"content-type": "text/html"}, body=HTML)
 SPIDER = Spider(executor="list")
 BIZ = make_biz(spiders={"rows": SPIDER}, politeness=Politeness())
@@ -50,7 +69,7 @@ class Spiders:
     def __init__(self, *given):
         self.given = given
 
-    def read(self, spider, page, body):
+    def read(self, spider, page, body, **_):
         for one in self.given:
             if isinstance(one, Exception):
                 raise one
@@ -70,16 +89,8 @@ class Silent:
         raise StoreUnavailableError("redis", "no answer")
 
 
-class Config:
-    def __init__(self, tree):
-        self.tree = tree
-
-    def current(self):
-        return self.tree
-
-
 class Fleet:
-    """A worker and a router; ``fetcher`` has the sites, ``hosts`` the turns."""
+    """A router and the function it asks; ``fetcher`` has the sites, ``hosts`` the turns."""
 
     def __init__(self, biz=BIZ, hosts=None, spiders=(), answers=()):
         self.tree = make_tree(biz)
@@ -88,28 +99,40 @@ class Fleet:
             self.tree = msgspec.structs.replace(self.tree, stage=stage)
         self.fetcher = MemoryFetcher({**ROBOTS, URL: PAGE, **dict(answers)})
         self.hosts = MemoryHosts()
+        self.robots = MemoryRobotsCache()
         self.warned = Warned()
-        self.ports = TrialRunner(
-            config=Config(self.tree),
-            hosts=self.hosts,
-            robots=MemoryRobotsCache(),
+        self.runner = TrialRunner(
             fetcher=self.fetcher,
-            executors=Spiders(*spiders),
+            reader=MemoryPageReader(None, Spiders(*spiders)),
             validator=SchemaValidator(),
             clock=lambda: datetime.now(UTC),
-            check=check_rule,
-            read=read_by_rule,
         )
         self.trials = MemoryTrials(self.answer)
+        self.secrets = {}
 
     def answer(self, question):
-        return asyncio.run(self.ports.answer(question, "trial-1"))
+        runner = replace(
+            self.runner,
+            secrets=SecretTexts(lambda _, name: question.confidential.texts[name]),
+        )
+        return asyncio.run(runner.answer(question))
+
+    @property
+    def service(self):
+        return TrialService(
+            trials=self.trials,
+            hosts=self.hosts,
+            robots=self.robots,
+            read_secret=lambda name: self.secrets[name],
+            read_tenant_secret=lambda tenant, name: self.secrets[tenant, name],
+            stores=StorePlaces,
+        )
 
     def try_rule(self, rule="page", *, tenant="default", biz="docs", **wanted):
         if "url" not in wanted:
             wanted.setdefault("page", PAGE)
         asked = TrialWanted(rule=rule, **wanted)
-        return try_rule(self.trials, self.tree, tenant, biz, asked)
+        return self.service.try_rule(self.tree, tenant, biz, asked)
 
     @property
     def asked(self):
@@ -125,9 +148,9 @@ def test_a_rule_is_found_by_its_name_and_goes_along():
     found = fleet.try_rule("page", depth=3)
 
     assert (found.records, found.version) == (({"title": "Nuts"},), RULE.version)
-    assert fleet.trials.asked == [
-        Question(tenant="default", biz="docs", name="page", rule=RULE, page=PAGE, depth=3)
-    ]
+    [asked] = fleet.trials.asked
+    assert (asked.tenant, asked.biz, asked.name, asked.rule) == ("default", "docs", "page", RULE)
+    assert (asked.page, asked.url, asked.depth) == (PAGE, None, 3)
 
 
 def test_what_the_tenant_does_not_have_is_asked_of_nobody():
@@ -174,7 +197,8 @@ def test_a_rule_that_is_nested_too_deeply_is_not_compiled():
         field = Field(css="b", fields={"a": field})
     checked = []
     fleet = Fleet()
-    fleet.ports = replace(fleet.ports, check=lambda rule: checked.append(rule) or [])
+    reader = MemoryPageReader(None, None, check=lambda rule: checked.append(rule) or [])
+    fleet.runner = replace(fleet.runner, reader=reader)
 
     with pytest.raises(InvalidRequestError, match="deep"):
         fleet.try_rule(Rule(fields={"a": field}))
@@ -185,9 +209,9 @@ def test_a_rule_that_is_nested_too_deeply_is_not_compiled():
 @pytest.mark.parametrize(
     "question",
     [
-        Question(tenant="default", biz="docs", rule=RULE),
-        Question(tenant="default", biz="docs", page=PAGE),
-        Question(tenant="default", biz="docs", rule=RULE, page=PAGE, url=URL),
+        Question(tenant="default", biz="docs", terms=TERMS, rule=RULE),
+        Question(tenant="default", biz="docs", terms=TERMS, page=PAGE),
+        Question(tenant="default", biz="docs", terms=TERMS, rule=RULE, page=PAGE, url=URL),
     ],
     ids=["no page", "no reader", "two pages"],
 )
@@ -242,7 +266,7 @@ def test_a_host_without_a_slot_soon_is_reported_with_the_wait_and_not_as_overloa
     assert 90 < failure.retry_after_seconds <= 100
     assert failure.message.startswith("example.org has no free slot")
     assert fleet.asked == ["https://example.org/robots.txt"]
-    assert fleet.hosts.states(["example.org"])[0].overload == 0
+    assert fleet.hosts.states(["example.org"], {"example.org": "default"})[0].overload == 0
 
 
 def test_a_slot_that_comes_soon_is_waited_for():
@@ -252,7 +276,7 @@ def test_a_slot_that_comes_soon_is_waited_for():
 
 
 def test_a_site_that_asks_for_fewer_requests_is_believed():
-    answer = Answer.of(URL, 429, {"content-type": "text/html"}, 0.2)
+    answer = SiteAnswer.of(URL, 429, {"content-type": "text/html"}, 0.2)
     error = ThrottledError("answered 429", retry_after_seconds=30, answer=answer)
     fleet = Fleet(answers={URL: error}.items())
 
@@ -267,30 +291,202 @@ def test_a_site_that_asks_for_fewer_requests_is_believed():
 
 def test_what_takes_too_long_is_given_up():
     fleet = Fleet()
-    fleet.ports = replace(fleet.ports, fetch_seconds=0.2)
-    fetch = fleet.fetcher.fetch
+    fetch, ask = fleet.fetcher.fetch, fleet.trials.ask
 
-    async def slow(body, limits, hop_guard=None, fetch_context=None):
+    async def slow(body, limits, hop_guard=None, fetch_context=NO_FETCH_CONTEXT):
         if body.url == URL:
             await hop_guard(body.url)
             await asyncio.Event().wait()
-        return await fetch(body, limits, hop_guard)
+        return await fetch(body, limits, hop_guard, fetch_context)
 
     fleet.fetcher.fetch = slow
+    fleet.trials.ask = lambda asked: ask(msgspec.structs.replace(asked, fetch_seconds=0.2))
 
     found = fleet.try_rule(url=URL)
 
     assert (found.failure.reason, found.failure.retryable) == ("FetchTimeout", True)
-    assert "0.2 seconds" in found.failure.message
-    assert fleet.hosts.states(["example.org"])[0].overload == 1
+    assert "20 seconds" in found.failure.message
+    assert fleet.hosts.states(["example.org"], {"example.org": "default"})[0].overload == 1
 
 
 def test_what_cannot_be_reported_of_a_host_costs_nobody_the_answer():
     fleet = Fleet()
-    fleet.ports = replace(fleet.ports, hosts=Silent(fleet.hosts))
+    fleet.hosts = Silent(fleet.hosts)
 
     assert fleet.try_rule(url=URL).records == ({"title": "Nuts"},)
     assert len(fleet.warned.texts) == 1
+
+
+# ---- between router and function -----------------------------------------------------------------
+
+
+def test_a_trial_takes_a_step_for_each_thing_it_lacks_and_sends_one_request_a_slot():
+    moved = Page(url=URL, status=200, headers={}, body=HTML, redirects=("https://a.example/",))
+    fleet = Fleet(answers={"https://a.example/": moved}.items())
+
+    assert fleet.try_rule(url="https://a.example/").records == ({"title": "Nuts"},)
+
+    said = [(one.with_slot, one.origin, one.robots is not None) for one in fleet.trials.asked]
+    assert said == [
+        (False, "https://a.example", False),  # the rule is checked; robots.txt needs a slot
+        (True, "https://a.example", False),
+        (True, "https://a.example", True),  # the page, which leads elsewhere
+        (True, "https://example.org", False),
+        (True, "https://example.org", True),
+    ]
+    assert [one.url for one in fleet.trials.asked] == ["https://a.example/"] * 5
+
+
+def test_a_robots_txt_that_the_fleet_has_is_not_asked_for_and_one_that_is_fetched_is_kept():
+    fleet = Fleet()
+
+    fleet.try_rule(url=URL)
+    fleet.try_rule(url=URL)
+
+    assert fleet.asked == ["https://example.org/robots.txt", URL, URL]
+    assert fleet.robots.load("https://example.org").text == ROBOTS["https://example.org/robots.txt"]
+
+
+def test_a_site_whose_address_is_refused_is_asked_for_once():
+    refused = AddressRefusedError("a private address")
+    answers = {"https://example.org/robots.txt": refused, URL: refused}
+    fleet = Fleet(answers=answers.items())
+
+    found = fleet.try_rule(url=URL)
+
+    assert found.failure.reason == "AddressRefused"
+    assert fleet.asked == ["https://example.org/robots.txt", URL]
+    assert fleet.robots.load("https://example.org") is None
+
+
+SECRETIVE = make_biz(
+    spiders={"rows": Spider(executor="list", parameters={"login": {"secret": "login"}})},
+    fetch=FetchLimits(headers={"Authorization": Secret(secret="api")}, proxies="pool"),
+    politeness=Politeness(),
+)
+
+
+def with_proxies(fleet):
+    stage = msgspec.structs.replace(fleet.tree.stage, proxies={"pool": ProxyPool(secret="list")})
+    fleet.tree = msgspec.structs.replace(fleet.tree, stage=stage)
+    return fleet
+
+
+def test_a_question_has_the_secrets_that_its_own_trial_needs_and_one_proxy():
+    fleet = with_proxies(Fleet(SECRETIVE))
+    fleet.secrets = {
+        ("default", "api"): "Bearer x",
+        ("default", "login"): "hunter2",
+        ("default", "another"): "not for this",
+        "list": "# ours\nhttp://u:p@one.example:3128\nnonsense\nhttp://u:p@two.example:3128\n",
+    }
+
+    fleet.try_rule("page", url=URL)
+    fleet.try_rule("rows", page=PAGE)
+    fleet.try_rule("page", page=PAGE)
+
+    *fetched, spider, rule = [one.confidential for one in fleet.trials.asked]
+    assert all(one.texts == {"api": "Bearer x"} for one in fetched)
+    assert {one.proxy.partition("@")[2] for one in fetched} <= {
+        "one.example:3128",
+        "two.example:3128",
+    }
+    assert len({one.proxy for one in fetched}) == 1
+    assert (spider.texts, spider.proxy) == ({"login": "hunter2"}, "")
+    assert (rule.texts, rule.proxy) == ({}, "")
+    assert "hunter2" not in repr(fleet.trials.asked)
+
+
+@pytest.mark.parametrize(
+    ("secrets", "reason", "said"),
+    [
+        ({"list": "http://one.example:1"}, "NoSecret", "secret 'api' of tenant 'default'"),
+        ({("default", "api"): "x"}, "NoProxy", "the secret 'list' cannot be read: KeyError"),
+    ],
+)
+def test_a_secret_that_cannot_be_read_is_reported_and_no_site_is_asked(secrets, reason, said):
+    fleet = with_proxies(Fleet(SECRETIVE))
+    fleet.secrets = secrets
+
+    found = fleet.try_rule(url=URL)
+
+    assert (found.failure.reason, found.failure.retryable) == (reason, True)
+    assert said in found.failure.message
+    assert fleet.trials.asked == []
+
+
+OTHERS = "https://victim.example"
+
+
+def lying(answer):
+    """A function that has been taken over, from its second step on."""
+    fleet = Fleet()
+    honest = fleet.trials.ask
+
+    def ask(question):
+        honest(question)
+        return answer if question.with_slot else honest(question)
+
+    fleet.trials.ask = ask
+    return fleet
+
+
+def test_what_a_function_says_of_hosts_that_it_was_not_let_ask_is_not_believed():
+    copy = RobotsCopy(status=200, text=b"User-agent: *\nDisallow: /\n", fetched_ms=1)
+    blame = Observation(origin=OTHERS, overloaded=True, retry_after_seconds=3_600)
+    fleet = lying(
+        Answer(
+            tried=Tried(version="v"),
+            learnt=Learnt(origin=OTHERS, copy=copy, seconds=86_400),
+            seen=(blame,),
+        )
+    )
+
+    assert fleet.try_rule(url=URL) == Tried(version="v")
+
+    [state] = fleet.hosts.states(["victim.example"])
+    assert (state.overload, state.back_off_until, state.failed) == (0, None, 0)
+    assert fleet.robots.load(OTHERS) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Answer(), "no trial's"),
+        (Answer(wanted=Wanted(origin="file:///etc/passwd")), "asks for an origin that"),
+        (Answer(wanted=Wanted(origin="https://example.org")), "without an end"),
+    ],
+    ids=["nothing", "no origin", "endless"],
+)
+def test_a_function_that_makes_no_sense_is_an_unavailable_part_and_holds_no_slot(answer, said):
+    fleet, told = lying(answer), []
+    report = fleet.hosts.report
+    fleet.hosts.report = lambda reports, who: told.extend(reports) or report(reports, who)
+
+    with pytest.raises(StoreUnavailableError, match=said):
+        fleet.try_rule(url=URL)
+
+    assert [(one.host, one.running, one.answered) for one in told] == [("example.org", 0, 0)]
+    assert len(fleet.trials.asked) <= 2 * MOST_STEPS
+
+
+def test_a_trial_that_has_used_up_its_time_asks_for_no_further_step():
+    fleet, now = Fleet(), [0.0]
+    ask = fleet.trials.ask
+
+    def slow(question):
+        now[0] += 12.0
+        return ask(question)
+
+    fleet.trials.ask = slow
+    service = replace(fleet.service, clock=lambda: now[0])
+
+    found = service.try_rule(fleet.tree, "default", "docs", TrialWanted(rule="page", url=URL))
+
+    assert (found.failure.reason, found.failure.retryable) == ("FetchTimeout", True)
+    first, second = fleet.trials.asked
+    assert (first.seconds, first.fetch_seconds) == (26.0, 20.0)
+    assert (second.seconds, second.fetch_seconds) == (14.0, 8.0)
 
 
 # ---- reading -------------------------------------------------------------------------------------
@@ -350,11 +546,3 @@ def test_an_answer_shows_the_first_ones_and_counts_all():
 
     assert (len(found.records), found.record_count) == (1, 5)
     assert (len(found.links), found.link_count) == (1_000, 1_200)
-
-
-def test_memory_and_wire_carry_the_same():
-    question = Question(tenant="a", biz="b", rule=RULE, page=PAGE)
-    answer = Tried(records=({"a": 1},), problems=(Problem("a", "b"),))
-    fake = MemoryTrials(lambda asked: answer if asked == question else Tried())
-
-    assert fake.ask(question) == answer

@@ -22,6 +22,7 @@ from crawlfleet.api.responses import (
     problem_of,
 )
 from crawlfleet.api.routing import Call, Context, Route, all_routes, resources_at, routes_of
+from crawlfleet.config.lookup import must_be_active
 from crawlfleet.kernel.errors import NotFoundError
 
 
@@ -81,6 +82,8 @@ class RestApi:
                 if not route.open:
                     # The key is checked before the parameters: a stranger learns nothing from us.
                     _ = call.tenant
+                    if route.method != "GET":
+                        must_be_active(call.tree, call.tenant)
                 known_parameters(call.parameters, route.names)
                 return route.handler(call, **{name: unquote(value) for name, value in path.items()})
             except Exception as error:  # noqa: BLE001  becomes an answer; see responses.document_of

@@ -9,13 +9,23 @@ import msgspec
 from aws_lambda_powertools.event_handler import Response
 from msgspec import Meta
 
-from crawlfleet.api.inputs import CHANGES, LARGEST_PAGE, job_in, number_in, read, read_or, time_in
+from crawlfleet.api.inputs import (
+    CHANGES,
+    LARGEST_PAGE,
+    host_in,
+    job_in,
+    number_in,
+    read,
+    read_or,
+    time_in,
+)
 from crawlfleet.api.requests import events, labels_of, request_view
 from crawlfleet.api.responses import at, filled, no_content, page_of, shown
 from crawlfleet.api.routing import CURSOR, JOB, LIMIT, SINCE, Call, Parameter, Routes, word
 from crawlfleet.kernel.errors import InvalidRequestError, Problem
 from crawlfleet.kernel.page import Answer
-from crawlfleet.requests.dead_letters.models import DeadLetterFilter, host_named
+from crawlfleet.kernel.redaction import masked_headers
+from crawlfleet.requests.dead_letters.models import DeadLetterFilter
 from crawlfleet.requests.models import Tracked
 from crawlfleet.requests.outcomes import REASONS
 from crawlfleet.requests.submission.admission import JobName
@@ -96,7 +106,7 @@ def filter_in(query: Mapping[str, str]) -> DeadLetterFilter:
         reason=_reason(query.get("reason"), "reason"),
         status=None if status is None else number_in(status, "status", 0, LARGEST_STATUS),
         rule=query.get("rule"),
-        host=_host(query.get("host"), "host"),
+        host=host_in(query.get("host"), "host"),
         job=job_in(query.get("job")),
         text=query.get("text"),
         since=time_in(query.get("since"), "since"),
@@ -124,14 +134,6 @@ def _reason(text: str | None, field: str) -> str | None:
     return text
 
 
-def _host(text: str | None, field: str) -> str | None:
-    """Read a host, without a port or a scheme that was copied with it."""
-    host = None if text is None else host_named(text)
-    if text is not None and host is None:
-        raise InvalidRequestError.of(field, "is no host, such as shop.example")
-    return host
-
-
 def _meant(given: FilterInput, *, all_of_them: bool) -> DeadLetterFilter:
     """Read the filter; an empty one must not change everything by a typo.
 
@@ -149,7 +151,7 @@ def _meant(given: FilterInput, *, all_of_them: bool) -> DeadLetterFilter:
         reason=_reason(given.reason, "filter.reason"),
         status=given.status,
         rule=given.rule,
-        host=_host(given.host, "filter.host"),
+        host=host_in(given.host, "filter.host"),
         job=given.job,
         text=given.text,
         since=time_in(given.since, "filter.since"),
@@ -180,11 +182,12 @@ def whole_dead_letter_view(dead: Tracked, label: Callable[[int], str]) -> DeadLe
         DeadLetter,
         body,
         **_summary(dead),
+        headers=masked_headers(body.headers),
         biz=dead.request.biz,
         worker=dead.worker,
         state=label(dead.state),
         sample=None if answer is None or not answer.sample else sample_view(answer),
-        timeline=events(dead.timeline),
+        timeline=events(dead.timeline, label),
     )
 
 

@@ -10,8 +10,9 @@ from crawlfleet.api.responses import filled, shown
 from crawlfleet.api.routing import PAGE_URL, Call, Routes, word
 from crawlfleet.crawling.recrawl import service as recrawl
 from crawlfleet.kernel.errors import InvalidRequestError
-from crawlfleet.monitoring.explain import service, urls
-from crawlfleet.requests.models import Visit as KnownVisit
+from crawlfleet.kernel.tracing import trace_url
+from crawlfleet.monitoring.explain import service
+from crawlfleet.requests.visits import Visit as KnownVisit
 from crawlfleet.wire.explain import (
     Explanation,
     Standing,
@@ -23,8 +24,10 @@ from crawlfleet.wire.explain import (
 )
 
 
-def explanation_view(explained: service.Explanation, label: Callable[[int], str]) -> Explanation:
-    """Shape the explanation of a request."""
+def explanation_view(
+    explained: service.Explanation, label: Callable[[int], str], template: str | None = None
+) -> Explanation:
+    """Shape the explanation of a request; by ``template`` its trace is found."""
     tracked, request = explained.tracked, explained.tracked.request
     return filled(
         Explanation,
@@ -37,6 +40,8 @@ def explanation_view(explained: service.Explanation, label: Callable[[int], str]
         attempts=tracked.attempts,
         standing=filled(Standing, explained.standing),
         steps=_steps(explained.steps, label),
+        trace=request.trace,
+        trace_url=None if request.trace is None else trace_url(request.trace, template),
     )
 
 
@@ -86,9 +91,9 @@ ROUTES: Final = Routes()
 @ROUTES.add("GET", "/v1/{biz}/requests/{id}/explain", Explanation)
 def explain_request(call: Call, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
     """Explain a request: every decision about it, and its present state."""
-    ports = call.context.explaining
-    explained = service.explain(ports, call.tree, call.tenant, biz, id, call.now)
-    return shown(200, explanation_view(explained, labels_of(call, biz)))
+    explainer = call.context.explaining
+    explained = explainer.explain(call.tree, call.tenant, biz, id, call.now)
+    return shown(200, explanation_view(explained, labels_of(call, biz), call.tree.stage.trace_url))
 
 
 @ROUTES.add(
@@ -103,8 +108,8 @@ def explain_url(call: Call, biz: str) -> Response[str]:
     url, rule = call.query.get("url"), call.query.get("rule")
     if url is None:
         raise InvalidRequestError.of("url", "is missing")
-    ports = call.context.explaining_urls
-    explained = urls.explain_url(ports, call.tree, call.tenant, biz, url, rule, call.now)
+    explainer = call.context.explaining_urls
+    explained = explainer.explain(call.tree, call.tenant, biz, url, rule, call.now)
     return shown(200, url_explanation_view(explained, biz, label))
 
 

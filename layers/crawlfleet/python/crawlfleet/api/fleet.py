@@ -7,15 +7,18 @@ from aws_lambda_powertools.event_handler import Response
 from crawlfleet.api.responses import filled, shown
 from crawlfleet.api.results import rates_view
 from crawlfleet.api.routing import Call, Parameter, Routes
+from crawlfleet.crawling.fetching.proxy_health import ProxyPoolState
 from crawlfleet.fleet.models import FleetSample, PoolSample, QueueSample, Ticked, WorkerHealth
-from crawlfleet.kernel.errors import InvalidRequestError
+from crawlfleet.kernel.errors import InvalidRequestError, UnknownTenantError
 from crawlfleet.kernel.redaction import one_line, plain
 from crawlfleet.kernel.time import from_ms
 from crawlfleet.monitoring import fleet_view as views
 from crawlfleet.monitoring.models import HostSample, Sample, Vitals
+from crawlfleet.monitoring.shares import TenantState
 from crawlfleet.requests.queue.stats import NodeHealth
 from crawlfleet.wire.fleet import (
     BizState,
+    CeilingUse,
     Fleet,
     FleetTotals,
     Headcount,
@@ -24,7 +27,12 @@ from crawlfleet.wire.fleet import (
     HostState,
     PartState,
     PoolWorkers,
+    ProxiesAnswer,
+    ProxyHealth,
+    ProxyPoolHealth,
     Running,
+    SharesAnswer,
+    TenantShare,
     Tick,
     Unread,
     WorkersAnswer,
@@ -50,6 +58,7 @@ def fleet_view(seen: Sample) -> Fleet:
         totals=_totals(seen.fleet),
         bizs=tuple(_biz(queue) for queue in sorted(seen.queues, key=_most_first)[:BIZS_SHOWN]),
         hosts=tuple(host_view(host) for host in seen.hosts),
+        proxies=None if seen.proxies is None else tuple(map(proxy_pool_view, seen.proxies)),
         parts=tuple(_part(health) for health in seen.parts),
         unread=tuple(
             Unread(what=one_line(one.what, REASON), why=plain(one.why, REASON))
@@ -73,6 +82,12 @@ def host_view(host: HostSample) -> HostState:
         waiting=host.deferred,
         window_seconds=round(host.window_seconds, 1),
     )
+
+
+def proxy_pool_view(pool: ProxyPoolState) -> ProxyPoolHealth:
+    """Shape a pool of proxies."""
+    proxies = tuple(filled(ProxyHealth, one, away=one.is_away) for one in pool.proxies)
+    return filled(ProxyPoolHealth, pool, proxies=proxies)
 
 
 def _totals(fleet: FleetSample) -> FleetTotals:
@@ -138,6 +153,12 @@ def worker_view(status: WorkerHealth) -> WorkerState:
     )
 
 
+def share_view(state: TenantState) -> TenantShare:
+    """Shape a tenant's share."""
+    ceilings = tuple(filled(CeilingUse, one) for one in state.ceilings)
+    return filled(TenantShare, state, part=round(state.part, 4), ceilings=ceilings)
+
+
 def health_view(status: str, parts: dict[str, str], vitals: Vitals | None) -> Health:
     """Shape the platform's health."""
     if vitals is None:
@@ -167,7 +188,7 @@ def tick_view(ticked: Ticked) -> Tick:
 
 _DEEP: Final = Parameter(
     name="deep",
-    meaning="1: also what is running, as it was found some seconds ago at most.",
+    meaning="1: also what is running, of calls whose key API Gateway names; /v1/health has it.",
     shape={"type": "string", "enum": ["0", "1"]},
 )
 _DEPTHS: Final = {None: False, "0": False, "1": True}
@@ -189,6 +210,23 @@ def list_hosts(call: Call, biz: str) -> Response[str]:
     return shown(200, HostsAnswer(hosts=tuple(map(host_view, found))))
 
 
+@ROUTES.add("GET", "/v1/{biz}/proxies", ProxiesAnswer)
+def list_proxies(call: Call, biz: str) -> Response[str]:
+    """List the pools of proxies by which this biz's downloads leave, and how their proxies do."""
+    found = views.proxies(call.context.proxies, call.tree, call.tenant, biz)
+    return shown(200, ProxiesAnswer(pools=tuple(map(proxy_pool_view, found))))
+
+
+@ROUTES.add("GET", "/v1/shares", SharesAnswer)
+def list_shares(call: Call) -> Response[str]:
+    """List what tenants have of workers and stores: their shares and ceilings.
+
+    An operator's key lists all tenants, any other its own.
+    """
+    found = call.context.shares.list(call.tree, call.tenant, call.now)
+    return shown(200, SharesAnswer(tenants=tuple(map(share_view, found))))
+
+
 @ROUTES.add("GET", "/v1/fleet", Fleet)
 def get_fleet(call: Call) -> Response[str]:
     """Get the whole fleet: workers, bizs, hosts, parts. Operators only."""
@@ -199,15 +237,29 @@ def get_fleet(call: Call) -> Response[str]:
     )
 
 
-@ROUTES.add(
-    "GET", "/health", {200: Health, 503: Health}, problems=(503,), parameters=(_DEEP,), open=True
-)
+_HEALTH: Final = {200: Health, 503: Health}
+
+
+@ROUTES.add("GET", "/health", _HEALTH, problems=(403, 503), parameters=(_DEEP,), open=True)
 def get_health(call: Call) -> Response[str]:
-    """Check the parts that the router needs, and with deep=1 describe what is running."""
+    """Check the parts that the router needs. What is running `GET /v1/health` describes."""
     given = call.query.get("deep")
     if given not in _DEPTHS:
         raise InvalidRequestError.of("deep", "must be 0 or 1")
-    vitals = call.context.vitals() if _DEPTHS[given] else None
+    if _DEPTHS[given] and not call.has_key:
+        message = "what is running is shown to holders of a key alone: ask GET /v1/health with it"
+        raise UnknownTenantError(message)
+    return _health(call, deep=_DEPTHS[given])
+
+
+@ROUTES.add("GET", "/v1/health", _HEALTH)
+def get_running(call: Call) -> Response[str]:
+    """Check the parts that the router needs, and describe what is running."""
+    return _health(call, deep=True)
+
+
+def _health(call: Call, *, deep: bool) -> Response[str]:
+    vitals = call.context.vitals() if deep else None
     parts = call.context.health() if vitals is None else vitals.parts
     well = all(state == "ok" for state in parts.values())
     # Redis alone may be away: submissions are persisted and queued later.

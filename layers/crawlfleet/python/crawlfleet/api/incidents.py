@@ -57,10 +57,7 @@ def incident_view(incident: models.Incident) -> Incident:
     ),
 )
 def list_incidents(call: Call) -> Response[str]:
-    """List what is or was wrong with the tenant's bizs, the newest first.
-
-    An operator's key reads everybody's, and the platform's own.
-    """
+    """List the tenant's incidents, the newest first; operators read all, the platform's own too."""
     state = call.query.get("state", INCIDENT_STATES[0])
     if state not in INCIDENT_STATES:
         message = f"must be one of {', '.join(INCIDENT_STATES)}"

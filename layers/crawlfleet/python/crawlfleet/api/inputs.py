@@ -14,7 +14,9 @@ from msgspec import Meta
 from crawlfleet.api.responses import TooLargeBodyError
 from crawlfleet.kernel.errors import InvalidRequestError, Problem
 from crawlfleet.kernel.time import from_ms
+from crawlfleet.kernel.tracing import Caller, caller_of
 from crawlfleet.kernel.validation import decode, join, named
+from crawlfleet.requests.dead_letters.models import host_named
 from crawlfleet.requests.submission.admission import BATCH_LIMIT, Submission
 
 T = TypeVar("T")
@@ -28,6 +30,7 @@ LARGEST_PAGE: Final = 1_000
 CHANGES: Final = 500
 #: The header that makes a repeated submission one.
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+TRACEPARENT: Final = "traceparent"
 Url = Annotated[str, Meta(min_length=1, max_length=8_000)]
 
 
@@ -164,10 +167,47 @@ def number_in(text: str, field: str, least: int, largest: int) -> int:
 
 
 def job_in(text: N) -> N:
-    """The name of a job, as requests.submission.admission.JobName has it."""
+    """Check the name of a job, as requests.submission.admission.JobName does; None is none."""
     if text is None or _JOB.match(text):
         return text
     raise InvalidRequestError.of("job", "must be 1 to 64 letters, digits, '.', '_' or '-'")
+
+
+def newest_first_in(order: str | None) -> bool:
+    """Read which entries of a list come first.
+
+    Raises:
+        InvalidRequestError: it is no order.
+    """
+    if order not in {None, "oldest", "newest"}:
+        raise InvalidRequestError.of("order", "must be oldest or newest")
+    return order == "newest"
+
+
+def host_in(text: str | None, field: str) -> str | None:
+    """Read a host, without a port or a scheme that was copied with it; None is none."""
+    host = None if text is None else host_named(text)
+    if text is not None and host is None:
+        raise InvalidRequestError.of(field, "is no host, such as shop.example")
+    return host
+
+
+def _header_in(event: Mapping[str, Any], header: str) -> list[str]:
+    """Return the values of a header, whose name is of any case."""
+    many: Mapping[str, Sequence[str]] = event.get("multiValueHeaders") or {}
+    last: Mapping[str, str] = event.get("headers") or {}
+    return [
+        value
+        for name, values in (many or {name: (value,) for name, value in last.items()}).items()
+        if name.lower() == header.lower()
+        for value in values
+    ]
+
+
+def caller_in(event: Mapping[str, Any]) -> Caller | None:
+    """Read whose trace a call is in by its ``traceparent``; of several none is it (W3C)."""
+    given = _header_in(event, TRACEPARENT)
+    return caller_of(given[0]) if len(given) == 1 else None
 
 
 def idempotency_key_in(event: Mapping[str, Any]) -> str | None:
@@ -176,14 +216,7 @@ def idempotency_key_in(event: Mapping[str, Any]) -> str | None:
     Raises:
         InvalidRequestError: there are several, or it is not 1 to 255 visible ASCII signs.
     """
-    many: Mapping[str, Sequence[str]] = event.get("multiValueHeaders") or {}
-    last: Mapping[str, str] = event.get("headers") or {}
-    given = [
-        value
-        for name, values in (many or {name: (value,) for name, value in last.items()}).items()
-        if name.lower() == IDEMPOTENCY_KEY.lower()
-        for value in values
-    ]
+    given = _header_in(event, IDEMPOTENCY_KEY)
     if not given:
         return None
     if len(given) > 1:

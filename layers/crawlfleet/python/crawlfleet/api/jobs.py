@@ -1,23 +1,48 @@
 """Jobs in the API: start, list, get, cancel, retry; usage of runs by spider (SPEC.md B2)."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Annotated, Final, Literal
 
 import msgspec
 from aws_lambda_powertools.event_handler import Response
 from msgspec import Meta
+from msgspec.structs import replace
 
-from crawlfleet.api.inputs import IDEMPOTENCY_KEY, Url, idempotency_key_in, job_in, read, read_or
+from crawlfleet.api.costs import cost_view, forecast_view, took_view
+from crawlfleet.api.inputs import (
+    IDEMPOTENCY_KEY,
+    Url,
+    caller_in,
+    idempotency_key_in,
+    job_in,
+    read,
+    read_or,
+)
+from crawlfleet.api.quotas import must_have_room
 from crawlfleet.api.responses import filled, page_of, shown
-from crawlfleet.api.routing import CURSOR, LIMIT, Call, Parameter, Routes
+from crawlfleet.api.routing import CURSOR, LIMIT, TRACED, Call, Parameter, Routes
+from crawlfleet.api.rules import field_views
+from crawlfleet.config.documents.quota import Quotas, UserName
+from crawlfleet.crawling.frontier.models import SegmentChoice
+from crawlfleet.crawling.records.falls import JobCoverage as CoveredRule
 from crawlfleet.jobs import models
 from crawlfleet.jobs.completion import progress_of
-from crawlfleet.jobs.models import JobDemand, JobOrder, JobState, RunRecord
-from crawlfleet.jobs.service import CountedJob
-from crawlfleet.jobs.spiders.models import PlaceName, PlaceValue, SpiderName, Start
-from crawlfleet.jobs.usage import usage_of
+from crawlfleet.jobs.models import (
+    JobOrder,
+    JobState,
+    StatedAmount,
+    StatedDemand,
+)
+from crawlfleet.jobs.spiders.models import (
+    Filling,
+    LinkNeeds,
+    PlaceName,
+    SpiderName,
+    Start,
+)
+from crawlfleet.jobs.submitted import CountedJob
 from crawlfleet.kernel.errors import (
     InvalidRequestError,
     NotFoundError,
@@ -29,17 +54,18 @@ from crawlfleet.kernel.validation import RuleName, Slug, Words
 from crawlfleet.requests.models import Ledger
 from crawlfleet.requests.submission.admission import RESERVED, is_reserved
 from crawlfleet.wire import Page
+from crawlfleet.wire.costs import Forecast
 from crawlfleet.wire.jobs import (
-    Amount,
-    Demand,
-    DemandsPage,
     Job,
+    JobCoverage,
     JobLedger,
     JobProgress,
     JobSummary,
-    Run,
-    Usage,
+    OwnAmount,
+    OwnDemand,
+    OwnLink,
 )
+from crawlfleet.wire.quotas import OwnQuota
 
 #: A job's name when a client gives it: it is a part of addresses, where dots alone mean others.
 StartName = Annotated[
@@ -48,7 +74,6 @@ StartName = Annotated[
     Words("up to 64 letters, digits, ., _ and -, a letter or a digit first"),
 ]
 
-_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 _SHORT: Final = re.compile(r"[A-Za-z0-9_-]{1,32}\Z")
 
 
@@ -57,9 +82,16 @@ class JobInput(
 ):
     """A run of a kept ``spider``, the newest ``version`` unless it says which; or of a ``rule``.
 
-    A rule comes with its pages: ``urls``, or a ``start`` whose pattern makes them. ``values`` fill
-    places that the start leaves open. ``pool`` are the workers that alone do it, whatever its
-    spider says. Under one ``name`` there is one job.
+    A rule comes with its pages: ``urls``, or a ``start`` whose pattern makes them; one that is the
+    spider of an executor may name its own, as ``start_url`` of a list does. ``values`` fill
+    places that the start leaves open, each by one value, a list or a range. ``pool`` are the
+    workers that alone do it, whatever its spider says. Where jobs are placed by bidding, ``link``
+    is what a worker's way to the site must be like, each field before its spider's, and ``demand``
+    what the job takes of a worker, each resource in the place of what its spider's runs took. A
+    page that its links lead to is read once a ``segment``: once a job where it is ``job`` or left
+    out, once a segment of the biz's where it is ``biz``, once an hour, day, week or month. Under
+    one ``name`` there is one job. It may use no more than its ``quotas`` say, and than its ``user``
+    may: whom its tenant has named as the one that it is for.
     """
 
     spider: SpiderName | None = None
@@ -67,10 +99,21 @@ class JobInput(
     rule: RuleName | None = None
     urls: Annotated[tuple[Url, ...], Meta(min_length=1, max_length=10_000)] | None = None
     start: Start | None = None
-    values: Annotated[dict[PlaceName, PlaceValue], Meta(max_length=16)] = {}
+    values: Annotated[dict[PlaceName, Filling], Meta(max_length=16)] = {}
     priority: Priority | None = None
     pool: Slug | None = None
+    link: LinkNeeds | None = None
+    demand: StatedDemand | None = None
+    segment: SegmentChoice | None = None
+    quotas: Quotas = ()
+    user: UserName | None = None
     name: StartName | None = None
+
+
+class JobQuotas(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The quotas of a job in the place of those that it has; none have it be unlimited."""
+
+    quotas: Quotas
 
 
 class RetryInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -147,11 +190,14 @@ class RetriedView(msgspec.Struct, frozen=True, kw_only=True):
 
 def job_view(job: models.Job) -> JobSummary:
     """Shape a job as lists show it."""
-    return filled(JobSummary, job, state=job.state.value)
+    quotas = tuple(filled(OwnQuota, one) for one in job.quotas)
+    return filled(JobSummary, job, state=job.state.value, quotas=quotas)
 
 
-def whole_job_view(job: models.Job, ledger: Ledger, now: datetime) -> Job:
-    """Shape a job with its ledger and its progress."""
+def whole_job_view(
+    job: models.Job, ledger: Ledger, now: datetime, read: Iterable[CoveredRule] = ()
+) -> Job:
+    """Shape a job with its ledger, its progress and its coverage."""
     progress = progress_of(job, ledger, now)
     rate = progress.per_second
     return filled(
@@ -159,6 +205,10 @@ def whole_job_view(job: models.Job, ledger: Ledger, now: datetime) -> Job:
         job,
         state=job.state.value,
         pattern=job.start.pattern,
+        places=msgspec.to_builtins(job.start.values),
+        link=None if job.link == LinkNeeds() else filled(OwnLink, job.link),
+        demand=None if job.demand is None else _own_demand(job.demand),
+        quotas=tuple(filled(OwnQuota, one) for one in job.quotas),
         refusals=tuple(job.refusals),
         ledger=filled(JobLedger, ledger),
         progress=filled(
@@ -168,41 +218,30 @@ def whole_job_view(job: models.Job, ledger: Ledger, now: datetime) -> Job:
             ended_share=round(progress.ended_share, 6),
             per_second=None if rate is None else round(rate, 3),
         ),
+        coverage=tuple(
+            filled(
+                JobCoverage,
+                one.coverage,
+                rule=one.rule,
+                fields=field_views(one.coverage),
+                empty=one.empty,
+                mostly_empty=one.mostly,
+            )
+            for one in read
+        ),
+        cost=None,
+        forecast=None,
+        took=None,
     )
 
 
-def demand_view(demand: JobDemand) -> Demand:
-    """Shape the demand of a spider's jobs."""
-    return filled(Demand, demand, usage=_usage_view(demand.usage))
+def _own_demand(stated: StatedDemand) -> OwnDemand:
+    def amount(one: StatedAmount | None) -> OwnAmount | None:
+        return None if one is None else filled(OwnAmount, one)
 
-
-def run_view(run: RunRecord) -> Run:
-    """Shape the run of a job."""
-    figures = run.figures
-    return filled(
-        Run,
-        figures,
-        job=run.job,
-        spider=run.spider or None,
-        usage=_usage_view(usage_of(figures)),
-        seconds=round(figures.seconds, 3),
-        counts=run.counts,
-        started_at=run.started_at,
-        ended_at=run.ended_at,
-        learnt_at=run.learnt_at,
+    return OwnDemand(
+        memory=amount(stated.memory), cpu=amount(stated.cpu), bandwidth=amount(stated.bandwidth)
     )
-
-
-def _usage_view(used: models.Usage) -> Usage:
-    return Usage(
-        memory=_amount(used.memory, used.memory_max),
-        cpu=_amount(used.cpu, used.cpu_max),
-        bandwidth=_amount(used.bandwidth, used.bandwidth_max),
-    )
-
-
-def _amount(average: float, maximum: float) -> Amount:
-    return Amount(average=round(average, 3), maximum=round(maximum, 3))
 
 
 _KEY: Final = Parameter(
@@ -222,14 +261,27 @@ ROUTES: Final = Routes()
     {201: JobSummary, 200: JobSummary},
     problems=(409, 413, 422, 429),
     body=(JobInput,),
-    headers=(_KEY,),
+    headers=(_KEY, TRACED),
 )
 def start_job(call: Call, biz: str) -> Response[str]:
     """Start a job: a run of a kept spider, or of a rule on URLs. 200: it stood already."""
     key = idempotency_key_in(call.event)
-    order = order_in(call.body, call.tenant, biz)
-    started = call.context.jobs.start(call.tree, order, key, call.now)
+    order = replace(
+        order_in(call.body, call.tenant, biz),
+        caller=caller_in(call.event),
+    )
+    # A worker would only find out that it has to wait.
+    wakes = must_have_room(call, biz, [(order.user, None)])
+    started = call.context.jobs.start(call.tree, order, key, call.now, wakes=wakes)
     return shown(201 if started.is_new else 200, job_view(started.job))
+
+
+@ROUTES.add("POST", "/v1/{biz}/forecasts", Forecast, problems=(409, 413), body=(JobInput,))
+def forecast_job(call: Call, biz: str) -> Response[str]:
+    """Forecast a job that is not started: its pages, bytes, time and cost, from earlier runs."""
+    order = order_in(call.body, call.tenant, biz)
+    found = call.context.jobs.starter.forecast(call.tree, order, call.now)
+    return shown(200, forecast_view(found))
 
 
 @ROUTES.add(
@@ -307,11 +359,20 @@ def retry_job(call: Call, biz: str, job: str) -> Response[str]:
     return shown(200, view)
 
 
+@ROUTES.add("PUT", "/v1/{biz}/jobs/{job}/quotas", Job, problems=(409, 413), body=(JobQuotas,))
+def set_job_quotas(call: Call, biz: str, job: str) -> Response[str]:
+    """Replace the quotas of a job that has not ended: what they let go on goes on at once."""
+    key, given = (call.tenant, biz, job_in(job)), read(call.body, JobQuotas)
+    redis = call.context.submission.queue, call.context.cancelling.cancellations
+    return _whole(call, call.context.jobs.set_quotas(call.tree, key, given.quotas, redis, call.now))
+
+
 @ROUTES.add("POST", "/v1/{biz}/jobs/{job}/cancel", Job, problems=(409,))
 def cancel_job(call: Call, biz: str, job: str) -> Response[str]:
     """Cancel a job: what is open of it ends, downloads under way too. Again: the same."""
     key = call.tenant, biz, job_in(job)
     context = call.context
+    context.jobs.check_open(call.tree, key, call.now)
     cancelled = context.cancelling.cancel(call.tree, key, call.by, context.now)
     try:
         return _whole(call, context.jobs.get(call.tree, key, call.now))
@@ -321,37 +382,16 @@ def cancel_job(call: Call, biz: str, job: str) -> Response[str]:
 
 
 def _whole(call: Call, seen: CountedJob) -> Response[str]:
-    return shown(200, whole_job_view(seen.job, seen.ledger, call.now))
+    view = whole_job_view(seen.job, seen.ledger, call.now, seen.coverage)
+    return shown(200, _with_cost(call, seen.job, view))
 
 
-@ROUTES.add("GET", "/v1/{biz}/demands", DemandsPage, parameters=(CURSOR, LIMIT))
-def list_demands(call: Call, biz: str) -> Response[str]:
-    """List the demands of the biz's spiders and rules, by name."""
-    limit, after = call.limit, call.cursor
-    if after is not None and not _NAME.match(after):
-        raise InvalidRequestError.of("cursor", "is none of this list")
-    found = call.context.usage.list_demands(call.tree, call.tenant, biz, after, limit + 1)
-    page, more = found[:limit], len(found) > limit
-    cursor = page[-1].spider if more else None
-    return shown(200, DemandsPage(tuple(map(demand_view, page)), cursor=cursor, more=more))
-
-
-@ROUTES.add("GET", "/v1/{biz}/demands/{spider}", Demand)
-def get_demand(call: Call, biz: str, spider: str) -> Response[str]:
-    """Get one spider's demand: memory, CPU, bandwidth, average and maximum."""
-    found = call.context.usage.get_demand(call.tree, call.tenant, biz, _name(spider))
-    return shown(200, demand_view(found))
-
-
-@ROUTES.add("GET", "/v1/{biz}/jobs/{job}/run", Run)
-def get_run(call: Call, biz: str, job: str) -> Response[str]:
-    """Get the usage of a job's run, for a month after its end; while it goes on, up to now."""
-    found = call.context.usage.get_run(call.tree, call.tenant, biz, _name(job))
-    return shown(200, run_view(found))
-
-
-def _name(name: str) -> str:
-    """Accept what may be one; of anything else there is nothing."""
-    if not _NAME.match(name):
-        raise NotFoundError(f"there is nothing called {name[:64]!r}")
-    return name
+def _with_cost(call: Call, job: models.Job, view: Job) -> Job:
+    if job.forecast is not None:
+        view = replace(view, forecast=forecast_view(job.forecast))
+    try:
+        figures = call.context.usage.get_run(call.tree, job.tenant, job.biz, job.name).figures
+    except (NotFoundError, UnknownBizError):
+        return view
+    took = took_view(call.tree, job, figures, call.now)
+    return replace(view, cost=cost_view(call.tree, figures), took=took)

@@ -10,6 +10,8 @@ import msgspec
 from aws_lambda_powertools.event_handler import Response
 
 from crawlfleet import __version__
+from crawlfleet.api.examples import EXAMPLES
+from crawlfleet.api.meanings import meaning_of
 from crawlfleet.api.requests import SubmittedView
 from crawlfleet.api.responses import CONTENT_TYPE, JSON
 from crawlfleet.api.routing import Call, Route, Routes, all_routes
@@ -18,13 +20,17 @@ from crawlfleet.wire import ProblemDocument
 
 _REFERENCES: Final = "#/components/schemas/{name}"
 _PATH_PARAMETERS: Final = {
-    "biz": ("The business type.", r"^[a-z][a-z0-9-]{0,31}$"),
-    "id": ("A request's id.", r"^([0-9]{1,19}|[0-9a-f]{24}|[0-9a-f]{32})$"),
-    "name": ("A schedule's name.", r"^[a-z][a-z0-9-]{0,31}$"),
-    "spider": ("A spider's name.", r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"),
-    "job": ("A job's name.", r"^[A-Za-z0-9._-]{1,64}$"),
-    "segment": ("A segment's name.", f"^{NAME}$"),
-    "key": ("The key of a page.", r"^[0-9a-f]{32}$"),
+    "biz": ("The business type.", r"^[a-z][a-z0-9-]{0,31}$", "shop"),
+    "id": (
+        "A request's id.",
+        r"^([0-9]{1,19}|[0-9a-f]{24}|[0-9a-f]{32})$",
+        "7398126548361478144",
+    ),
+    "name": ("A schedule's name.", r"^[a-z][a-z0-9-]{0,31}$", "nightly"),
+    "spider": ("A spider's name.", r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", "catalogue"),
+    "job": ("A job's name.", r"^[A-Za-z0-9._-]{1,64}$", "nightly.20261121T030000Z"),
+    "segment": ("A segment's name.", f"^{NAME}$", "2026-11-21"),
+    "key": ("The key of a page.", r"^[0-9a-f]{32}$", "0123456789abcdef0123456789abcdef"),
 }
 _TITLES: Final = {
     400: "A field is wrong; each is named, nothing of it is stored.",
@@ -34,7 +40,7 @@ _TITLES: Final = {
     409: "The state forbids it.",
     413: "The body is too large.",
     422: "The key, or a client id, stands for another submission.",
-    429: "The biz has as much as it may; nothing is stored; come back after Retry-After.",
+    429: "The biz or its tenant has what it may; nothing is stored; come back after Retry-After.",
     503: "A part does not answer; try again after Retry-After.",
 }
 _RETRY_AFTER: Final = {
@@ -76,8 +82,9 @@ _OPTIONAL: Final[dict[str, frozenset[str]]] = {
     "EntryView": frozenset({"id", "state", "repeated", "error"}),
     "HealthView": frozenset({"deep"}),
     "OfferView": frozenset({"segment", "key", "why", "error"}),
-    "ProblemDocument": frozenset({"errors"}),
+    "ProblemDocument": frozenset({"errors", "limit", "used", "allowed"}),
     "RequestView": frozenset({"job", "priority", "pool"}),
+    "TransitionView": frozenset({"state", "repeated", "error"}),
 }
 #: Fields that only older answers leave out, so that clients take null for them.
 _NEVER_NULL: Final[dict[str, frozenset[str]]] = {
@@ -94,9 +101,9 @@ _NEVER_NULL: Final[dict[str, frozenset[str]]] = {
 _SPEEDS: Final = {"type": "object", "additionalProperties": {"type": "number"}}
 
 
-@lru_cache(maxsize=1)
-def document() -> bytes:
-    """Return the document as JSON (OpenAPI 3.1)."""
+@lru_cache(maxsize=2)
+def document(base: str = "/") -> bytes:
+    """Return the document as JSON (OpenAPI 3.1); paths begin below ``base``, such as a stage."""
     paths: dict[str, dict[str, Any]] = {}
     for route in all_routes():
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
@@ -109,9 +116,10 @@ def document() -> bytes:
                 "version": __version__,
                 "description": "Submit pages, follow them, take their records away.",
             },
+            "servers": [{"url": base, "description": "Where this document came from."}],
             "paths": _portable(paths, renamed),
             "components": {
-                "schemas": schemas,
+                "schemas": {name: _explained(name, schema) for name, schema in schemas.items()},
                 "securitySchemes": {
                     "apiKey": {"type": "apiKey", "in": "header", "name": "x-api-key"}
                 },
@@ -119,6 +127,23 @@ def document() -> bytes:
             "security": [{"apiKey": []}],
         }
     )
+
+
+#: What only those can follow who have the product's source: rows of its specification, modules.
+_INTERNAL: Final = re.compile(r" \((?:SPEC\.md [^)]*|[a-z_]+(?:\.[a-z_]+)+)\)")
+
+
+def _explained(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """Say of each field what it means; leave out what readers of the document cannot follow."""
+    said: dict[str, Any] = {}
+    if "description" in schema:
+        said["description"] = _INTERNAL.sub("", schema["description"]).replace("``", "`")
+    if "properties" in schema:
+        said["properties"] = {
+            field: {**value, "description": meaning_of(name, field)}
+            for field, value in schema["properties"].items()
+        }
+    return schema | said
 
 
 def _operation(route: Route) -> dict[str, Any]:
@@ -141,11 +166,19 @@ def _operation(route: Route) -> dict[str, Any]:
     if route.body:
         operation["requestBody"] = {
             "required": route.body_required,
-            "content": {"application/json": {"schema": _one_of(route.body)}},
+            "content": {
+                "application/json": {"schema": _one_of(route.body)} | _examples(route.operation)
+            },
         }
     if route.open:
         operation["security"] = []
     return operation
+
+
+def _examples(operation: str) -> dict[str, Any]:
+    found = EXAMPLES.get(operation, {})
+    examples = {name: {"value": value} for name, value in found.items()}
+    return {"examples": examples} if examples else {}
 
 
 def _responses(route: Route) -> dict[str, Any]:
@@ -179,12 +212,13 @@ def _answer(route: Route, status: int) -> dict[str, Any]:
 
 
 def _path_parameter(name: str) -> dict[str, Any]:
-    meaning, pattern = _PATH_PARAMETERS[name]
+    meaning, pattern, example = _PATH_PARAMETERS[name]
     return {
         "name": name,
         "in": "path",
         "required": True,
         "description": meaning,
+        "example": example,
         "schema": {"type": "string", "pattern": pattern},
     }
 
@@ -260,6 +294,11 @@ ROUTES: Final = Routes()
 
 
 @ROUTES.add("GET", "/openapi.json", {200: None}, open=True)
-def get_open_api(_: Call) -> Response[str]:
+def get_open_api(call: Call) -> Response[str]:
     """This document."""
-    return Response(200, JSON, document().decode())
+    context = call.event.get("requestContext") or {}
+    # Under its own name API Gateway has the stage in front of the path; other names have not.
+    is_gateway = ".execute-api." in str(context.get("domainName"))
+    whole = str(context.get("path") or "") if is_gateway else ""
+    base = whole.removesuffix("/openapi.json") if whole.endswith("/openapi.json") else ""
+    return Response(200, JSON, document(base or "/").decode())

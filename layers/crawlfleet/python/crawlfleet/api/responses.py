@@ -49,10 +49,12 @@ _STATUS: Final[tuple[tuple[type[CrawlfleetError], int, str], ...]] = (
     (errors.NotFoundError, 404, "Not found"),
     (errors.ConflictError, 409, "The state forbids it"),
     (errors.KeyReusedError, 422, "The key stands for something else"),
+    (errors.TenantSuspendedError, 403, "The tenant is suspended"),
     (errors.BacklogFullError, 429, "Come back later"),
     (errors.QuotaExceededError, 429, "The quota is used up"),
     (errors.RejectedError, 400, "The request is not valid"),
-    (errors.ConsumersBusyError, 503, "All consumers are at work"),
+    (errors.TrialsBusyError, 503, "Too many rules are tried now"),
+    (errors.TrialLateError, 503, "The trial took too long"),
     (errors.StoreUnavailableError, 503, "A part does not answer"),
     (errors.IdsError, 503, "No ids can be issued"),
     (errors.ConfigError, 503, "There is no valid configuration"),
@@ -68,7 +70,7 @@ def status_of(error: Exception) -> int:
 
 def is_fault(error: Exception) -> bool:
     """Tell whether an error is a fault of ours: neither the caller's nor a mere wait."""
-    return status_of(error) >= 500 and not isinstance(error, errors.ConsumersBusyError)
+    return status_of(error) >= 500 and not isinstance(error, errors.TrialsBusyError)
 
 
 def document_of(error: Exception) -> ProblemDocument:
@@ -76,7 +78,7 @@ def document_of(error: Exception) -> ProblemDocument:
     status, title = _known(error)
     if status == 500:
         detail = "The fault is ours and has been logged; trying again may help."
-    elif isinstance(error, errors.ConsumersBusyError):
+    elif isinstance(error, errors.TrialsBusyError | errors.TrialLateError):
         detail = str(error)
     elif status == 503:
         # What is wrong inside is for the log: it may name addresses, secrets, other tenants.
@@ -85,7 +87,11 @@ def document_of(error: Exception) -> ProblemDocument:
     else:
         detail = str(error)
     name = type(error).__name__.removesuffix("Error") if status != 500 else "Internal"
+    full = error if isinstance(error, BacklogFullError) else None
     return ProblemDocument(
+        limit="" if full is None else full.limit,
+        used=None if full is None else full.used,
+        allowed=None if full is None else full.allowed,
         type=f"urn:crawlfleet:problem:{_dashed(name)}",
         title=title,
         status=status,

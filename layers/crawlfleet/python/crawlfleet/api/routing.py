@@ -14,38 +14,49 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 import msgspec
 from aws_lambda_powertools.event_handler import Response
 
-from crawlfleet.api.inputs import LARGEST_PAGE, PAGE, body_of, limit_in
+from crawlfleet.api.inputs import LARGEST_PAGE, PAGE, TRACEPARENT, body_of, limit_in
 from crawlfleet.config.documents.biz import Tree
-from crawlfleet.config.lookup import ConfigCentre, tenant_of
+from crawlfleet.config.in_force import SsmConfig
+from crawlfleet.config.lookup import tenant_of
 from crawlfleet.kernel.settings import Settings
 
 if TYPE_CHECKING:
     from crawlfleet.crawling.frontier.dispatch import SeedDispatcher
     from crawlfleet.crawling.records.redis import RedisCoverages
     from crawlfleet.crawling.recrawl.mongo import MongoVisits
-    from crawlfleet.crawling.trials.remote import Trials
-    from crawlfleet.fleet.redis.registry import RedisFailureDetector
+    from crawlfleet.crawling.trials.remote import TrialService
+    from crawlfleet.fleet.quotas.service import QuotaLedgers
+    from crawlfleet.fleet.redis.registry import RedisFailureDetector, RedisProxyPools
     from crawlfleet.jobs.cancellation import JobCancellation
+    from crawlfleet.jobs.costs.mongo import MongoCosts
     from crawlfleet.jobs.mongo.lists import MongoJobReopening
     from crawlfleet.jobs.schedules.service import ScheduleService
     from crawlfleet.jobs.service import JobService
     from crawlfleet.jobs.spiders.service import SpiderService
+    from crawlfleet.jobs.submitted import SubmittedJobs
     from crawlfleet.jobs.usage import RunUsage
-    from crawlfleet.monitoring.explain.service import ExplainingPorts
-    from crawlfleet.monitoring.explain.urls import UrlPorts
+    from crawlfleet.monitoring.explain.service import RequestExplainer
+    from crawlfleet.monitoring.explain.urls import UrlExplainer
     from crawlfleet.monitoring.fleet_view import HostsOfBizs
     from crawlfleet.monitoring.incidents.mongo import MongoIncidentBook
     from crawlfleet.monitoring.models import Vitals
     from crawlfleet.monitoring.sampler import Sampler
+    from crawlfleet.monitoring.shares import TenantShares
     from crawlfleet.requests.dead_letters.service import DeadLetters
-    from crawlfleet.requests.submission.service import Submissions, Tracking
+    from crawlfleet.requests.queue.redis.crawls import RedisCrawlLedgers
+    from crawlfleet.requests.submission.service import Submissions
+    from crawlfleet.requests.submission.tracking import Tracking
+    from crawlfleet.requests.submission.transitions import Transitions
 
 
 class Context(Protocol):
-    """The router's services, each opened by the first call that asks for it."""
+    """The router's services, each opened by the first call that asks for it.
+
+    A Protocol, as the functions' composition (``apps``), which opens them, stands above the API.
+    """
 
     @property
-    def config(self) -> ConfigCentre: ...
+    def config(self) -> SsmConfig: ...
     @property
     def settings(self) -> Settings: ...
     @property
@@ -53,9 +64,11 @@ class Context(Protocol):
     @property
     def tracking(self) -> "Tracking": ...
     @property
-    def explaining(self) -> "ExplainingPorts": ...
+    def transitions(self) -> "Transitions": ...
     @property
-    def explaining_urls(self) -> "UrlPorts": ...
+    def explaining(self) -> "RequestExplainer": ...
+    @property
+    def explaining_urls(self) -> "UrlExplainer": ...
     @property
     def dead_letters(self) -> "DeadLetters": ...
     @property
@@ -65,7 +78,7 @@ class Context(Protocol):
     @property
     def coverage(self) -> "RedisCoverages": ...
     @property
-    def trials(self) -> "Trials": ...
+    def trials(self) -> "TrialService": ...
     @property
     def schedules(self) -> "ScheduleService": ...
     @property
@@ -73,19 +86,31 @@ class Context(Protocol):
     @property
     def jobs(self) -> "JobService": ...
     @property
+    def submitted(self) -> "SubmittedJobs": ...
+    @property
     def cancelling(self) -> "JobCancellation": ...
     @property
     def reopening(self) -> "MongoJobReopening": ...
     @property
     def usage(self) -> "RunUsage": ...
     @property
+    def costs(self) -> "MongoCosts": ...
+    @property
+    def quotas(self) -> "QuotaLedgers": ...
+    @property
     def detector(self) -> "RedisFailureDetector": ...
     @property
     def hosts(self) -> "HostsOfBizs": ...
     @property
+    def shares(self) -> "TenantShares": ...
+    @property
+    def proxies(self) -> "RedisProxyPools": ...
+    @property
     def sampling(self) -> "Sampler": ...
     @property
     def incidents(self) -> "MongoIncidentBook": ...
+    @property
+    def crawls(self) -> "RedisCrawlLedgers": ...
 
     def now(self) -> datetime:
         """Return the time."""
@@ -127,7 +152,13 @@ class Call:
         """The tenant of the call's API key."""
         identity = (self.event.get("requestContext") or {}).get("identity") or {}
         default = self.context.settings.default_api_key_id
-        return tenant_of(self.tree, identity.get("apiKeyId"), default)
+        return tenant_of(self.tree, identity.get("apiKeyId"), default, self.now)
+
+    @property
+    def has_key(self) -> bool:
+        """Tell whether the call has the key of a tenant; of open routes it rarely is known."""
+        identity = (self.event.get("requestContext") or {}).get("identity") or {}
+        return bool(identity.get("apiKeyId")) and bool(self.tenant)
 
     @property
     def by(self) -> str:
@@ -261,6 +292,15 @@ def word(name: str, meaning: str) -> Parameter:
     )
 
 
+def order_by(meaning: str) -> Parameter:
+    """Make the parameter that says which entries of a list come first."""
+    return Parameter(
+        name="order",
+        meaning=f"{meaning}. A reader who wants to come back takes the oldest first.",
+        shape={"type": "string", "enum": ["oldest", "newest"], "default": "oldest"},
+    )
+
+
 CURSOR: Final = Parameter(
     name="cursor",
     meaning="Where to go on: the cursor of an earlier answer.",
@@ -285,6 +325,13 @@ PAGE_URL: Final = Parameter(
     shape={"type": "string", "minLength": 1, "maxLength": 8_000},
 )
 
+TRACED: Final = Parameter(
+    name=TRACEPARENT,
+    # Of any length: what is no traceparent is left unread, as W3C wants it, not refused.
+    meaning="W3C Trace Context: where its trace is recorded, what is submitted is traced in it.",
+    shape={"type": "string"},
+)
+
 JOB: Final = Parameter(
     name="job",
     meaning="Only what belongs to this job.",
@@ -298,11 +345,15 @@ _WORDS: Final[Mapping[str, frozenset[str]]] = {
     "dead_letters": frozenset({"dead-letters"}),
     "seeds": frozenset({"seeds"}),
     "results": frozenset({"records", "stats", "ledger"}),
-    "fleet": frozenset({"workers", "hosts", "fleet", "health"}),
-    "rules": frozenset({"coverage", "rules"}),
+    "fleet": frozenset({"workers", "hosts", "proxies", "fleet", "shares", "health"}),
+    "slots": frozenset({"slots"}),
+    "quotas": frozenset({"quotas"}),
+    "costs": frozenset({"costs"}),
+    "rules": frozenset({"coverage", "rules", "bizs"}),
     "schedules": frozenset({"schedules"}),
     "spiders": frozenset({"spiders"}),
-    "jobs": frozenset({"jobs", "demands", "run"}),
+    "jobs": frozenset({"jobs", "forecasts"}),
+    "demands": frozenset({"demands", "run"}),
     "incidents": frozenset({"incidents"}),
     "openapi": frozenset({"openapi.json"}),
 }
@@ -312,6 +363,10 @@ _WORDS: Final[Mapping[str, frozenset[str]]] = {
 def _routes_of(resource: str) -> tuple[Route, ...]:
     routes: Routes = import_module(f"crawlfleet.api.{resource}").ROUTES
     return tuple(routes)
+
+
+#: The resources of the API.
+RESOURCES: Final = tuple(_WORDS)
 
 
 def resources_at(path: str) -> Iterator[str]:

@@ -13,19 +13,23 @@ from crawlfleet.api.responses import TooLargeBodyError, filled, shown
 from crawlfleet.api.routing import Call, Routes
 from crawlfleet.config.documents.rule import Rule
 from crawlfleet.crawling.records import redis as records
-from crawlfleet.crawling.trials import remote
-from crawlfleet.crawling.trials.remote import LARGEST_PAGE, TrialWanted, Tried
+from crawlfleet.crawling.trials.messages import LARGEST_PAGE, Tried
+from crawlfleet.crawling.trials.remote import TrialWanted
 from crawlfleet.kernel.errors import InvalidRequestError
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.validation import Words
 from crawlfleet.requests import models
 from crawlfleet.wire.rules import (
+    BizsAnswer,
+    BizSummary,
     CoverageAnswer,
     FetchedPage,
     FetchFailure,
     FieldCoverage,
     FollowedLink,
+    HourCoverage,
     RuleCoverage,
+    TriedField,
     TriedRule,
 )
 
@@ -40,7 +44,18 @@ def coverage_view(found: list[models.RuleCoverage]) -> CoverageAnswer:
                 rule=one.rule,
                 version=one.version,
                 current=one.current,
+                empty=one.empty,
+                mostly_empty=one.mostly,
                 fields=field_views(one.coverage),
+                hours=tuple(
+                    filled(
+                        HourCoverage,
+                        hour.coverage,
+                        started_at=hour.started_at,
+                        fields=field_views(hour.coverage),
+                    )
+                    for hour in one.hours
+                ),
             )
             for one in found
         )
@@ -52,6 +67,15 @@ def field_views(counted: models.Coverage) -> tuple[FieldCoverage, ...]:
     return tuple(
         FieldCoverage(name=name, count=count, share=_share(count, counted.records))
         for name, count in sorted(counted.fields.items())
+    )
+
+
+def _tried_fields(tried: Tried) -> tuple[TriedField, ...]:
+    """Shape the fields of a trial, those that cannot be read among them, with the causes."""
+    fields = {**dict.fromkeys(tried.empty, 0), **tried.coverage.fields}
+    whole = msgspec.structs.replace(tried.coverage, fields=fields)
+    return tuple(
+        filled(TriedField, one, why=tried.empty.get(one.name)) for one in field_views(whole)
     )
 
 
@@ -144,7 +168,7 @@ def tried_view(tried: Tried) -> TriedRule:
             failure,
             retry_after_seconds=None if after is None else round(after, 3),
         ),
-        coverage=field_views(tried.coverage),
+        coverage=_tried_fields(tried),
         links=tuple(filled(FollowedLink, link, rule=link.rule or None) for link in tried.links),
         cut=(
             len(tried.records) < tried.record_count
@@ -158,6 +182,23 @@ def tried_view(tried: Tried) -> TriedRule:
 ROUTES: Final = Routes()
 
 
+@ROUTES.add("GET", "/v1/bizs", BizsAnswer)
+def list_bizs(call: Call) -> Response[str]:
+    """List the tenant's bizs by name, each with its rules and spiders."""
+    tenant = call.tenant
+    found = sorted(call.tree.bizs.get(tenant, {}).items())
+    bizs = (
+        BizSummary(
+            name=name,
+            description=biz.description,
+            rules=tuple(sorted(biz.rules)),
+            spiders=tuple(sorted(biz.spiders)),
+        )
+        for name, biz in found
+    )
+    return shown(200, BizsAnswer(bizs=tuple(bizs)))
+
+
 @ROUTES.add("GET", "/v1/{biz}/coverage", CoverageAnswer)
 def get_coverage(call: Call, biz: str) -> Response[str]:
     """Get in how many records each field has a value, by rule and version."""
@@ -165,9 +206,10 @@ def get_coverage(call: Call, biz: str) -> Response[str]:
     return shown(200, coverage_view(records.coverage(ports, call.tree, call.tenant, biz)))
 
 
-@ROUTES.add("POST", "/v1/{biz}/rules/try", TriedRule, problems=(413,), body=(TrialInput,))
+@ROUTES.add("POST", "/v1/{biz}/rules/try", TriedRule, problems=(413, 429), body=(TrialInput,))
 def try_rule(call: Call, biz: str) -> Response[str]:
     """Try a rule on a page that is sent along, or on a URL; nothing is stored."""
     wanted = trial_in(call.body)
-    tried = remote.try_rule(call.context.trials, call.tree, call.tenant, biz, wanted)
+    with call.context.submission.ceilings.trial(call.tree, call.tenant):
+        tried = call.context.trials.try_rule(call.tree, call.tenant, biz, wanted)
     return shown(200, tried_view(tried))

@@ -1,6 +1,7 @@
 """Schedules in the API: put, get, preview, pause, resume, run, delete."""
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -10,6 +11,8 @@ from msgspec import Meta
 from crawlfleet.api.inputs import IDEMPOTENCY_KEY, Url, idempotency_key_in, number_in, read
 from crawlfleet.api.responses import filled, no_content, page_of, shown
 from crawlfleet.api.routing import Call, Parameter, Routes
+from crawlfleet.config.documents.quota import UserName
+from crawlfleet.crawling.frontier.models import SegmentChoice
 from crawlfleet.jobs.schedules import models
 from crawlfleet.jobs.schedules.dispatcher import ScheduleRunner
 from crawlfleet.jobs.schedules.models import (
@@ -19,11 +22,13 @@ from crawlfleet.jobs.schedules.models import (
     Missed,
     Overlap,
     Run,
+    ScheduleState,
     Tolerance,
+    state_of,
 )
 from crawlfleet.jobs.schedules.service import preview
 from crawlfleet.jobs.service import wake_for
-from crawlfleet.jobs.spiders.models import PlaceName, PlaceValue, SpiderName, Start
+from crawlfleet.jobs.spiders.models import Filling, PlaceName, SpiderName, Start
 from crawlfleet.kernel.errors import InvalidRequestError
 from crawlfleet.kernel.paging import Listing
 from crawlfleet.kernel.queue_key import Priority
@@ -49,7 +54,10 @@ class ScheduleInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """A schedule as clients write it. Times are in ``time_zone``, an IANA name.
 
     Its jobs are runs of a kept ``spider`` (its newest ``version`` unless one is given), or of a
-    ``rule`` on ``urls`` or on a ``start``; ``values`` fill the places that the start leaves open.
+    ``rule`` on ``urls``, on a ``start``, or on what an executor's spider of that name begins with;
+    ``values`` fill the places that the start leaves open, each by one value, a list or a range.
+    ``segment`` is that of its jobs: each one's own unless it says ``biz``, or an hour, day, week or
+    month. They are under the quotas that the tenant has for its ``user``.
     """
 
     cron: Line
@@ -58,8 +66,10 @@ class ScheduleInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     start: Start | None = None
     spider: SpiderName | None = None
     version: Annotated[int, Meta(ge=1, le=2**31)] | None = None
-    values: Annotated[dict[PlaceName, PlaceValue], Meta(max_length=8)] = {}
+    values: Annotated[dict[PlaceName, Filling], Meta(max_length=8)] = {}
     priority: Priority | None = None
+    segment: SegmentChoice | None = None
+    user: UserName | None = None
     time_zone: Zone = "UTC"
     overlap: Overlap = Overlap.ALLOW
     missed: Missed = Missed.ALL
@@ -107,11 +117,12 @@ class ScheduleVersionsView(msgspec.Struct, frozen=True, kw_only=True):
     versions: list[ScheduleContent]
 
 
-def schedule_view(schedule: models.Schedule) -> Schedule:
+def schedule_view(schedule: models.Schedule, state: ScheduleState) -> Schedule:
     """Shape a schedule."""
     outcome = schedule.last_outcome
     last = None if outcome is None else filled(Outcome, outcome, outcome=outcome.kind.value)
-    return filled(Schedule, schedule, **_content(schedule), last_outcome=last)
+    content = _content(schedule)
+    return filled(Schedule, schedule, **content, last_outcome=last, state=state.value)
 
 
 def version_view(schedule: models.Schedule) -> ScheduleContent:
@@ -123,17 +134,24 @@ def _content(schedule: models.Schedule) -> dict[str, Any]:
     return {
         "urls": tuple(schedule.urls),
         "start": None if schedule.start is None else msgspec.to_builtins(schedule.start),
-        "values": dict(schedule.values),
+        "values": msgspec.to_builtins(schedule.values),
         "overlap": schedule.overlap.value,
         "missed": schedule.missed.value,
     }
 
 
-def runs_view(schedule: models.Schedule, runs: list[Run]) -> RunsAnswer:
-    """Shape the next runs of a schedule."""
+def runs_view(
+    schedule: models.Schedule, runs: list[Run], state: ScheduleState = ScheduleState.WAITING
+) -> RunsAnswer:
+    """Shape the next runs of a schedule; its state is that of the first, paused ones of all."""
+    waiting = state if state is ScheduleState.PAUSED else ScheduleState.WAITING
+    states = [state, *[waiting] * len(runs)]
     return RunsAnswer(
         time_zone=schedule.time_zone,
-        runs=tuple(filled(NextRun, run, local_at=run.local_at.isoformat()) for run in runs),
+        runs=tuple(
+            filled(NextRun, run, local_at=run.local_at.isoformat(), state=one.value)
+            for run, one in zip(runs, states, strict=False)
+        ),
     )
 
 
@@ -162,13 +180,13 @@ ROUTES: Final = Routes()
 def list_schedules(call: Call, biz: str) -> Response[str]:
     """List the biz's schedules."""
     found = call.context.schedules.of_biz(call.tree, call.tenant, biz)
-    return shown(200, SchedulesAnswer(schedules=tuple(map(schedule_view, found))))
+    return shown(200, SchedulesAnswer(schedules=tuple(_views(call, biz, found))))
 
 
 @ROUTES.add("GET", "/v1/{biz}/schedules/{name}", Schedule)
 def get_schedule(call: Call, biz: str, name: str) -> Response[str]:
     """Get one schedule."""
-    return shown(200, schedule_view(_of(call, biz, name)))
+    return _shown(call, biz, _of(call, biz, name))
 
 
 def _of(call: Call, biz: str, name: str) -> models.Schedule:
@@ -182,7 +200,7 @@ def put_schedule(call: Call, biz: str, name: str) -> Response[str]:
     """Create or replace a schedule: a cron line, in a time zone, on what to crawl."""
     schedule = schedule_in(call.body, call.tenant, biz, name)
     put = call.context.schedules.put(call.tree, schedule, call.now)
-    return shown(200, schedule_view(put))
+    return _shown(call, biz, put)
 
 
 @ROUTES.add("DELETE", "/v1/{biz}/schedules/{name}", {204: None})
@@ -202,17 +220,19 @@ def delete_schedule(call: Call, biz: str, name: str) -> Response[str]:
 )
 def preview_schedule(call: Call, biz: str) -> Response[str]:
     """Preview the next runs of a schedule; nothing is stored."""
-    return _runs(call, _count_in(call), preview_in(call.body, call.tenant, biz))
+    schedule = preview_in(call.body, call.tenant, biz)
+    runs = preview(call.tree, schedule, _count_in(call), call.now)
+    return shown(200, runs_view(schedule, runs))
 
 
 @ROUTES.add("GET", "/v1/{biz}/schedules/{name}/next", RunsAnswer, parameters=(_COUNT,))
 def get_schedule_runs(call: Call, biz: str, name: str) -> Response[str]:
     """Get a schedule's next runs, in its time zone and in UTC; if paused, those it misses."""
-    return _runs(call, _count_in(call), _of(call, biz, name))
-
-
-def _runs(call: Call, count: int, schedule: models.Schedule) -> Response[str]:
-    return shown(200, runs_view(schedule, preview(call.tree, schedule, count, call.now)))
+    schedule = _of(call, biz, name)
+    runs = preview(call.tree, schedule, _count_in(call), call.now)
+    running = call.context.jobs.starter.jobs.running_schedules(call.tenant, biz)
+    state = state_of(schedule, call.now, runs=name in running)
+    return shown(200, runs_view(schedule, runs, state))
 
 
 @ROUTES.add(
@@ -251,7 +271,20 @@ def _enabled(call: Call, biz: str, name: str, *, enabled: bool) -> Response[str]
     changed = call.context.schedules.set_enabled(
         call.tree, call.tenant, biz, name, call.now, enabled=enabled
     )
-    return shown(200, schedule_view(changed))
+    return _shown(call, biz, changed)
+
+
+def _shown(call: Call, biz: str, schedule: models.Schedule) -> Response[str]:
+    return shown(200, _views(call, biz, [schedule])[0])
+
+
+def _views(call: Call, biz: str, schedules: Sequence[models.Schedule]) -> list[Schedule]:
+    if not schedules:
+        return []
+    running = call.context.jobs.starter.jobs.running_schedules(call.tenant, biz)
+    return [
+        schedule_view(one, state_of(one, call.now, runs=one.name in running)) for one in schedules
+    ]
 
 
 @ROUTES.add(

@@ -6,14 +6,17 @@ from typing import Annotated, Final, Literal
 import msgspec
 from aws_lambda_powertools.event_handler import Response
 from msgspec import Meta
+from msgspec.structs import replace
 
 from crawlfleet.api import inputs
 from crawlfleet.api.responses import document_of, filled, no_content, page_of, shown
-from crawlfleet.api.routing import CURSOR, LIMIT, Call, Parameter, Routes
+from crawlfleet.api.routing import CURSOR, LIMIT, TRACED, Call, Parameter, Routes
+from crawlfleet.config.documents.policies import LARGEST_SEED
 from crawlfleet.crawling.frontier import models, service
 from crawlfleet.crawling.frontier.models import AddResult, SeedSelection, SeedSpec, SeedState
 from crawlfleet.crawling.frontier.segments import NAME
 from crawlfleet.kernel.errors import InvalidRequestError
+from crawlfleet.kernel.redaction import masked_headers
 from crawlfleet.kernel.urls import Url
 from crawlfleet.kernel.validation import Words
 from crawlfleet.requests.submission.admission import (
@@ -53,15 +56,17 @@ class SeedInput(
 ):
     """A URL to add as a seed. ``rule`` may be left out where the biz has only one.
 
-    It is accepted once a segment, by its key. ``meta``, ``headers`` and ``job`` are those of the
-    request that is made of it, at ``starts_at`` or now: RFC 3339 with a zone, or epoch
-    milliseconds.
+    It is accepted once a segment, by its key: that of its URL, and of ``method`` and ``body`` where
+    it is no GET. These, ``meta``, ``headers`` and ``job`` are those of the request that is made of
+    it, at ``starts_at`` or now: RFC 3339 with a zone, or epoch milliseconds.
     """
 
     url: Url
     rule: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
     meta: Annotated[dict[Text, Scalar], Meta(max_length=64)] = {}
     headers: Annotated[dict[HeaderName, HeaderValue], Meta(max_length=64)] = {}
+    method: Literal["GET", "HEAD", "POST", "PUT"] = "GET"
+    body: Annotated[str, Meta(max_length=LARGEST_SEED)] | None = None
     job: JobName | None = None
     starts_at: Annotated[str, Meta(max_length=40)] | None = None
 
@@ -155,6 +160,8 @@ def _spec(one: SeedInput | InvalidRequestError, index: int) -> SeedSpec | Invali
         rule=one.rule or "",
         meta=one.meta,
         headers=one.headers,
+        method=one.method,
+        body=one.body,
         job=one.job,
         starts_at=starts_at,
     )
@@ -186,7 +193,9 @@ def seed_view(seed: models.Seed) -> Seed:
         rule=spec.rule,
         depth=spec.depth,
         meta=spec.meta,
-        headers=spec.headers,
+        headers=masked_headers(spec.headers),
+        method=spec.method,
+        body=spec.body,
         job=spec.job,
         found_by=None if spec.found_by is None else str(spec.found_by),
         request_id=None if seed.request is None else str(seed.request),
@@ -210,15 +219,34 @@ _SEEDS: Final = (
 ROUTES: Final = Routes()
 
 
-@ROUTES.add("POST", "/v1/{biz}/seeds", OffersAnswer, problems=(413,), body=(SeedsInput,))
+@ROUTES.add(
+    "POST",
+    "/v1/{biz}/seeds",
+    OffersAnswer,
+    problems=(413, 429),
+    body=(SeedsInput,),
+    headers=(TRACED,),
+)
 def offer_seeds(call: Call, biz: str) -> Response[str]:
-    """SeedSpec up to 1,000 URLs, each accepted once a segment. Each is answered."""
+    """Add up to 1,000 URLs as seeds, each accepted once a segment. Each is answered."""
     specs = specs_in(call.body)
+    if (caller := inputs.caller_in(call.event)) is not None:
+        specs = [replace(one, caller=caller) if isinstance(one, SeedSpec) else one for one in specs]
     ports, tree = call.context.seeds, call.tree
     answers = service.add_seeds(ports, tree, call.tenant, biz, specs, call.now)
     accepted = sum(isinstance(one, AddResult) and one.accepted for one in answers)
     if accepted:
         service.dispatch_added(ports, tree, call.tenant, biz, accepted, call.now)
+    names = {
+        one.job
+        for one, answer in zip(specs, answers, strict=True)
+        if isinstance(one, SeedSpec)
+        and one.job is not None
+        and isinstance(answer, AddResult)
+        and answer.accepted
+    }
+    if names:
+        call.context.submitted.note(call.tenant, biz, names, call.now)
     wrong = [answer for answer in answers if isinstance(answer, InvalidRequestError)]
     if len(wrong) == len(answers):
         raise InvalidRequestError(problem for error in wrong for problem in error.problems)

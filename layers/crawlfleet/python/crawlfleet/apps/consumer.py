@@ -12,27 +12,33 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.apps.context import Parts
+from crawlfleet.apps.health import health_of, is_health_check
 from crawlfleet.apps.process import keep_memory
-from crawlfleet.apps.readers import REGISTRY, answer, carry_spiders, check_reader
+from crawlfleet.apps.readers import carry_spiders, check_reader
+from crawlfleet.apps.reading import PageReaders
 from crawlfleet.apps.rounds import (
     open_auction,
     open_cancellation,
     open_job_rounds,
+    open_quotas,
     open_reaper,
     open_recovery,
     open_seed_dispatcher,
 )
-from crawlfleet.apps.submissions import open_submissions
-from crawlfleet.crawling.executors.runner import SpiderExecutors
-from crawlfleet.crawling.extract.extractor import RuleExtractor
-from crawlfleet.crawling.fetching.cookies import RedisSessions
+from crawlfleet.apps.submissions import open_ceilings, open_submissions
+from crawlfleet.config.documents.stage import ReadingLimits
+from crawlfleet.crawling.executors.registry import REGISTRY
 from crawlfleet.crawling.fetching.downloader import AiohttpFetcher
+from crawlfleet.crawling.fetching.proxies import Proxies
+from crawlfleet.crawling.fetching.proxy_exchange import ProxyExchange
+from crawlfleet.crawling.fetching.redis import RedisSessions
+from crawlfleet.crawling.fetching.secrets import SecretTexts
+from crawlfleet.crawling.fetching.stores import StoreAddresses
 from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
 from crawlfleet.crawling.records.pipeline import DataProcessor
 from crawlfleet.crawling.records.redis import RedisCoverages, RedisDataQueue
 from crawlfleet.crawling.records.schema import SchemaValidator
 from crawlfleet.crawling.recrawl.mongo import MongoVisits
-from crawlfleet.crawling.trials.service import TrialRunner
 from crawlfleet.fleet.models import WorkReport
 from crawlfleet.fleet.resources import MachineReadings, function_memory_mb
 from crawlfleet.fleet.scaling import PoolScaling
@@ -41,13 +47,16 @@ from crawlfleet.jobs.bidding.prober import HttpProber
 from crawlfleet.jobs.bidding.probing import LinkProber, RedisProbeCache
 from crawlfleet.jobs.mongo.usage import MongoDemands
 from crawlfleet.kernel import names
-from crawlfleet.kernel.errors import ConfigError, Problem
+from crawlfleet.kernel.errors import (
+    ConfigError,
+    Problem,
+)
 from crawlfleet.kernel.queue_key import MAIN_POOL
 from crawlfleet.kernel.redis.clock import ServerClock
 from crawlfleet.kernel.settings import Need, Settings
 from crawlfleet.requests.submission.mongo import MongoRules
 from crawlfleet.worker.session import WorkerServices
-from crawlfleet.worker.usage_meter import Idle
+from crawlfleet.worker.usage_meter import DEFAULT_GB, Idle
 from crawlfleet.worker.worker import Worker
 
 
@@ -92,18 +101,19 @@ class Consumer:
         settings = parts.settings
         for problem in REGISTRY.problems:
             parts.log.warning("an executor cannot be used", extra={"problem": str(problem)})
-        self._extractor = RuleExtractor()
-        self._executors = SpiderExecutors(REGISTRY, self._extractor)
+        self._readers = PageReaders(settings.scrapy_packages)
         self._validator = SchemaValidator()
         self._hosts = RedisHosts(parts.redis)
         self._robots = RedisRobotsCache(parts.redis)
         self._sessions = RedisSessions(parts.redis)
         self._clock = ServerClock(parts.redis)
+        self._stores = StoreAddresses(parts.store_places)
         # The pool's memory counts where it is less than the function's.
         reported = [pool.memory_mb for pool in settings.pools if pool.name == settings.pool]
         self._readings = MachineReadings(
             lambda_mb=function_memory_mb(os.environ), reported_mb=reported[0] if reported else None
         )
+        paid_mb = function_memory_mb(os.environ) or (reported[0] if reported else None)
         submission = open_submissions(parts)
         if settings.pool == MAIN_POOL:
             # This worker is what there is to wake. One of another pool wakes a usual one.
@@ -124,10 +134,9 @@ class Consumer:
             recovery=recovery,
             hosts=self._hosts,
             robots=self._robots,
-            extractor=self._extractor,
-            executors=self._executors,
             validator=self._validator,
             coverages=coverages,
+            ceilings=open_ceilings(parts),
             visits=MongoVisits(parts.nodes),
             seeding=seeding,
             draining=DataProcessor(
@@ -145,7 +154,9 @@ class Consumer:
                 recovery.detector,
             ),
             readings=self._readings,
+            memory_gb=DEFAULT_GB if paid_mb is None else paid_mb / 1024,
             demands=MongoDemands(parts.nodes),
+            quotas=open_quotas(parts),
             idle=Idle(),
             awarding=self._auction,
             clock=self._clock,
@@ -153,32 +164,30 @@ class Consumer:
             pool=settings.pool,
         )
 
-    def _read_secret(self, name: str) -> str:
-        # The fetcher remembers it for some minutes; then a list that has changed is to be had.
-        self._parts.secrets.forget(name)
-        return self._parts.secrets.read(name)
+    def _allow_private(self) -> bool:
+        """Tell whether the stage switches the check of addresses off."""
+        return self._parts.config.current().stage.allow_private_addresses
+
+    def _reading(self) -> ReadingLimits:
+        return self._parts.config.current().stage.reading
+
+    def _may_ask(self, port: int) -> bool:
+        """Tell whether the stage allows a port of sites."""
+        return self._parts.config.current().stage.may_ask(port)
 
     def answer(
         self, event: Mapping[str, Any], invocation: str, remaining: Callable[[], float]
     ) -> dict[str, object]:
-        """Try a rule, where the event carries a trial; work, whatever else it says."""
-        if "trial" not in event:
-            return self.work(invocation, remaining)
-        # A frozen environment's clock may have stood still.
-        self._clock.sync()
-        config = self._parts.config
-        runner = partial(
-            TrialRunner,
-            config=config,
-            hosts=self._hosts,
-            robots=self._robots,
-            executors=self._executors,
-            validator=self._validator,
-            clock=self._clock,
-        )
-        allow_private = config.current().stage.allow_private_addresses
-        fetcher = partial(AiohttpFetcher, allow_private, read_secret=self._read_secret)
-        return answer(runner, fetcher, event, invocation)
+        """Answer a health check, where the event asks for one; work otherwise."""
+        if is_health_check(event):
+            return health_of(
+                names.CONSUMER, self._parts, REGISTRY.names(), self._readers.defences(self._reading)
+            )
+        return self.work(invocation, remaining)
+
+    def close(self) -> None:
+        """End the process that reads pages."""
+        self._readers.close()
 
     def work(self, worker: str, remaining: Callable[[], float]) -> dict[str, object]:
         """Work until idle or nearly out of time; returns the report as plain values."""
@@ -195,18 +204,26 @@ class Consumer:
             ThreadPoolExecutor(THREADS, thread_name_prefix="loop")
         )
         parts = self._parts
+        exchange = ProxyExchange()
         leave_by: dict[str, Any] = {
-            "read_secret": self._read_secret,
+            "proxies": Proxies(parts.read_secret, exchange),
             "source_address": parts.settings.source_address,
+            "may_ask": self._may_ask,
+            "is_store": self._stores.has,
         }
-        allow_private = parts.config.current().stage.allow_private_addresses
-        async with AiohttpFetcher(allow_private, sessions=self._sessions, **leave_by) as fetcher:
+        await asyncio.to_thread(self._stores.renew)
+        guard = self._allow_private
+        secrets = SecretTexts(parts.read_tenant_secret)
+        async with (
+            self._readers.reader(self._reading) as reader,
+            AiohttpFetcher(guard, sessions=self._sessions, secrets=secrets, **leave_by) as fetcher,
+        ):
             link_prober = LinkProber(
                 config=parts.config,
                 hosts=self._hosts,
                 robots=self._robots,
                 fetcher=fetcher,
-                prober=HttpProber(allow_private, **leave_by),
+                prober=HttpProber(guard, **leave_by),
                 cache=RedisProbeCache(parts.redis),
                 clock=self._clock,
             )
@@ -220,7 +237,15 @@ class Consumer:
                 prober=link_prober,
                 clock=self._clock,
             )
-            services = self._services(fetcher=fetcher, bidder=bidder, remaining=remaining)
+            services = self._services(
+                fetcher=fetcher,
+                reader=reader,
+                bidder=bidder,
+                remaining=remaining,
+                secrets=secrets,
+                tracer=parts.tracer,
+                proxies=exchange,
+            )
             return await Worker(services, worker).run()
 
 

@@ -1,30 +1,47 @@
 """The stores and functions that an application works on, opened at first use."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from aws_lambda_powertools import Logger
 
-from crawlfleet.config.ssm import POLL_SECONDS, SsmConfig
-from crawlfleet.config.validation import ReaderCheck, unchecked
+from crawlfleet.kernel import names
 from crawlfleet.kernel.aws.clients import Secrets, client, lambda_client
-from crawlfleet.kernel.names import CONTROL_DATABASE, PRODUCT
+from crawlfleet.kernel.errors import ConfigError, CrawlfleetError, Problem
+from crawlfleet.kernel.names import CONTROL_DATABASE, PRODUCT, collector_secret
 from crawlfleet.kernel.queue_key import MAIN_POOL
 from crawlfleet.kernel.settings import Settings
 
 if TYPE_CHECKING:
+    from crawlfleet.config.in_force import SsmConfig
+    from crawlfleet.config.redis import RedisRevisions
+    from crawlfleet.config.validation import ReaderCheck
     from crawlfleet.fleet.lambda_functions import LambdaIds, LambdaTrials, LambdaWaker
     from crawlfleet.fleet.redis.registry import RedisWorkers
     from crawlfleet.fleet.redis.scheduler import RedisScalingTargets
     from crawlfleet.fleet.scaling import ConcurrencyLimit
     from crawlfleet.kernel.mongo.connection import MongoNodes, Waits
     from crawlfleet.kernel.redis.connection import RedisConnection
+    from crawlfleet.kernel.tracing import Tracer
     from crawlfleet.requests.mongo.ledger import MongoLedgers
     from crawlfleet.requests.mongo.store import MongoRequestStore
     from crawlfleet.requests.queue.redis.queue import RedisQueue
+
+#: How long a function waits for its first configuration while SSM throttles: hundreds may start
+#: together, 40 of them a second are answered. Well below what each has (infra.fleet).
+START_SECONDS: Final = {
+    names.ID_ISSUER: 5.0,
+    names.ROUTER: 15.0,
+    names.CONSUMER: 120.0,
+    names.SCHEDULER: 60.0,
+    names.MONITOR: 30.0,
+    # It has no configuration: what it goes by comes with each question.
+    names.TRIALS: 0.0,
+}
 
 
 def now() -> datetime:
@@ -40,7 +57,7 @@ class Outside:
         clock: The time by which things are due.
         client: Makes a client of AWS (kernel.aws.clients.client).
         lambda_client: Makes one that reaches a function (kernel.aws.clients.lambda_client).
-        poll_seconds: Time between two looks at the configuration's revision.
+        poll_seconds: Time between two looks at the configuration's revision; without it the usual.
         control_database: The name of the control database.
         node_waits: How long MongoDB nodes are waited for; without it as long as their own default.
     """
@@ -48,7 +65,7 @@ class Outside:
     clock: Callable[[], datetime] = now
     client: Callable[..., Any] = client
     lambda_client: Callable[..., Any] = lambda_client
-    poll_seconds: float = POLL_SECONDS
+    poll_seconds: float | None = None
     control_database: str = CONTROL_DATABASE
     node_waits: "Waits | None" = None
 
@@ -64,13 +81,14 @@ class Parts:
         self,
         settings: Settings,
         service: str,
-        check_reader: ReaderCheck = unchecked,
+        check_reader: "ReaderCheck | None" = None,
         outside: Outside = Outside(),
     ) -> None:
         self.settings = settings
         self.outside = outside
         self.now = outside.clock
         self._check_reader = check_reader
+        self._service = service
         self.log = Logger(service=service, level=settings.log_level)
         # What adapters log comes under the package's name; without a formatter of ours Lambda would
         # print the sentence and drop the fields, the reasons among them.
@@ -81,16 +99,82 @@ class Parts:
         """Open Secrets Manager."""
         return Secrets(self.outside.client("secretsmanager", region=self.settings.home_region))
 
+    def read_secret(self, name: str) -> str:
+        """Read a secret anew, as it may have changed; raises as Secrets.read."""
+        self.secrets.forget(name)
+        return self.secrets.read(name)
+
+    def read_tenant_secret(self, tenant: str, name: str) -> str:
+        """Read a secret that a tenant's documents refer to, anew."""
+        return self.read_secret(names.tenant_secret(self.settings.stage, tenant, name))
+
+    def store_places(self) -> Iterator[tuple[str, int]]:
+        """Yield host and port of each store, as far as they are known now."""
+        yield from self.redis.places()
+        for node in self.config.current().stage.nodes:
+            with suppress(CrawlfleetError):
+                yield from self.nodes.places(node)
+
     @cached_property
-    def config(self) -> SsmConfig:
-        """Open the config centre."""
+    def tracer(self) -> "Tracer":
+        """Open what receives traces; the environment's collector goes before the stage's."""
+        from crawlfleet.kernel.tracing import Tracer
+
+        own = self.settings.otlp_endpoint
+        return Tracer(
+            self.settings.xray_daemon,
+            lambda: own or self.config.current().stage.otlp_endpoint,
+            self._collector_headers,
+        )
+
+    def _collector_headers(self, collector: str, *, renew: bool) -> dict[str, str]:
+        """Read what the stage's collector is told besides spans; nobody else is told it.
+
+        Raises:
+            ConfigError: a secret is missing, may not be read, or is no header's value.
+            StoreUnavailableError: Secrets Manager does not answer.
+        """
+        stage = self.config.current().stage
+        if collector != stage.otlp_endpoint:
+            return {}
+        headers = {}
+        for header, value in stage.otlp_headers.items():
+            if isinstance(value, str):
+                headers[header] = value
+                continue
+            secret = collector_secret(self.settings.stage, value.secret)
+            if renew:
+                self.secrets.forget(secret)
+            headers[header] = text = self.secrets.read(secret).strip()
+            if not (text.isascii() and text.isprintable()):
+                self.secrets.forget(secret)
+                problem = Problem(f"secret {secret}", "is no header's value: it has more lines")
+                raise ConfigError([problem])
+        return headers
+
+    @cached_property
+    def config(self) -> "SsmConfig":
+        """Open the config centre; the id-issuer hands out most blocks without it."""
+        from crawlfleet.config.in_force import POLL_SECONDS, SsmConfig
+        from crawlfleet.config.validation import unchecked
+
+        poll_seconds = self.outside.poll_seconds
         return SsmConfig(
             self.outside.client("ssm", region=self.settings.home_region),
             self.settings.stage,
-            check_reader=self._check_reader,
-            poll_seconds=self.outside.poll_seconds,
+            check_reader=self._check_reader or unchecked,
+            poll_seconds=POLL_SECONDS if poll_seconds is None else poll_seconds,
             pools=[pool.name for pool in self.settings.pools],
+            revisions=lambda: self._revisions,
+            start_seconds=START_SECONDS.get(self._service, 0.0),
         )
+
+    @cached_property
+    def _revisions(self) -> "RedisRevisions":
+        """Open what other environments have announced."""
+        from crawlfleet.config.redis import RedisRevisions
+
+        return RedisRevisions(self.redis)
 
     @cached_property
     def redis(self) -> "RedisConnection":
@@ -138,15 +222,27 @@ class Parts:
     def nodes(self) -> "MongoNodes":
         """Open the MongoDB nodes."""
         from crawlfleet.kernel.mongo.connection import MongoNodes, Waits
+        from crawlfleet.kernel.mongo.refusals import plain_hosts
 
-        template = self.settings.node_secret_template
+        template, plain = self.settings.node_secret_template, self.settings.plain_stores
+
+        def uri_of(node: str) -> str:
+            secret = template.format(node=node)
+            uri = self.secrets.read(secret)
+            if apart := [host for host in plain_hosts(uri) if names.needs_tls(host, plain)]:
+                why = (
+                    f"is the URI of {apart[0]}, another machine, without TLS: add tls=true; in a "
+                    f"network of your own {names.ENV_PLAIN_STORES} may name the host"
+                )
+                raise ConfigError([Problem(secret, why)])
+            return uri
 
         def renew(node: str) -> str:
             self.secrets.forget(template.format(node=node))
-            return self.secrets.read(template.format(node=node))
+            return uri_of(node)
 
         return MongoNodes(
-            lambda node: self.secrets.read(template.format(node=node)),
+            uri_of,
             lambda: self.config.current().stage.home_node,
             renew,
             control_database=self.outside.control_database,
@@ -178,11 +274,11 @@ class Parts:
 
     @cached_property
     def trials(self) -> "LambdaTrials":
-        """Reach consumers of the usual pool, which try rules."""
+        """Reach the function that tries rules."""
         from crawlfleet.fleet.lambda_functions import LambdaTrials
 
         connect = self.outside.lambda_client
-        return LambdaTrials(self.settings.consumer_function, connect=connect)
+        return LambdaTrials(self.settings.trials_function, connect=connect)
 
     @cached_property
     def waker(self) -> "LambdaWaker":

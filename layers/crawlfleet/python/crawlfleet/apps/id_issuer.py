@@ -12,6 +12,8 @@ from bson import ObjectId
 from msgspec import Meta
 
 from crawlfleet.apps.context import Parts, now
+from crawlfleet.apps.health import health_of, is_health_check
+from crawlfleet.kernel import names
 from crawlfleet.kernel.errors import InvalidRequestError
 from crawlfleet.kernel.ids import Block, IdKind
 from crawlfleet.kernel.settings import Need, Settings
@@ -78,13 +80,27 @@ def _end(moment: datetime) -> datetime:
     return moment + BLOCK_LIFE
 
 
+class EnvironmentIdIssuer(IdIssuer):
+    """The id-issuer over the parts of its environment, and its health check."""
+
+    def __init__(self, parts: Parts) -> None:
+        authorities = (
+            RedisWorkerNumbers(parts.redis, numbers=range(FIRST_NUMBER)),
+            MongoWorkerNumbers(parts.nodes),
+        )
+        issuer = Issuer(authorities, uuid4().hex[:12], now, time.sleep)
+        super().__init__(issuer, MongoCounter(parts.nodes))
+        self._parts = parts
+
+    def answer(self, event: object) -> dict[str, object]:
+        """Issue a block, or answer a health check."""
+        if is_health_check(event):
+            return health_of(names.ID_ISSUER, self._parts, IdKind)
+        return self.issue(event)
+
+
 @lru_cache(maxsize=1)
-def id_issuer(open_parts: Callable[..., Parts] = Parts) -> IdIssuer:
+def id_issuer(open_parts: Callable[..., Parts] = Parts) -> EnvironmentIdIssuer:
     """Open the id-issuer of this environment."""
-    parts = open_parts(Settings.from_environment(needs=(Need.REDIS, Need.NODES)), "id-issuer")
-    authorities = (
-        RedisWorkerNumbers(parts.redis, numbers=range(FIRST_NUMBER)),
-        MongoWorkerNumbers(parts.nodes),
-    )
-    issuer = Issuer(authorities, uuid4().hex[:12], now, time.sleep)
-    return IdIssuer(issuer, MongoCounter(parts.nodes))
+    needs = (Need.REDIS, Need.NODES)
+    return EnvironmentIdIssuer(open_parts(Settings.from_environment(needs=needs), "id-issuer"))

@@ -7,20 +7,27 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from crawlfleet.apps.context import Parts
-from crawlfleet.config.documents.biz import MonitorLimits, Stage, Tree
+from crawlfleet.apps.health import health_of, is_health_check
+from crawlfleet.config.documents.biz import Stage, Tree
 from crawlfleet.config.documents.policies import BiddingTerms
+from crawlfleet.config.documents.stage import MonitorLimits
 from crawlfleet.crawling.politeness.redis import RedisHosts
-from crawlfleet.crawling.records.redis import RedisDataQueue
+from crawlfleet.crawling.records.redis import RedisCoverages, RedisDataQueue
 from crawlfleet.fleet.models import PoolState
+from crawlfleet.fleet.quotas.mongo import MongoCeilings
+from crawlfleet.fleet.quotas.redis import RedisQuotaLedgers
+from crawlfleet.fleet.quotas.service import QuotaLedgers
 from crawlfleet.fleet.recovery.orphans import count_orphaned, queues_by_tenant
-from crawlfleet.fleet.redis.registry import RedisFailureDetector
+from crawlfleet.fleet.redis.registry import RedisFailureDetector, RedisProxyPools
 from crawlfleet.fleet.redis.scheduler import RedisBizs, RedisTicks, decided
+from crawlfleet.kernel import names
 from crawlfleet.kernel.errors import CrawlfleetError
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.metrics import MetricSink
+from crawlfleet.kernel.metrics import MetricSink, SparingMetrics
 from crawlfleet.kernel.settings import Need, Settings
 from crawlfleet.monitoring.emf import EmfMetrics
 from crawlfleet.monitoring.incidents.detectors import hosts_to_watch
+from crawlfleet.monitoring.incidents.kinds import Kind
 from crawlfleet.monitoring.incidents.mongo import MongoIncidentBook
 from crawlfleet.monitoring.incidents.service import IncidentMonitor
 from crawlfleet.monitoring.incidents.sns import SnsNotifier
@@ -102,6 +109,9 @@ def sampler_over(parts: Parts) -> Sampler:
         ticked=RedisTicks(parts.redis).last,
         pools=lambda: pool_states(parts),
         unplaced=lambda now, terms: unplaced_jobs(_jobs(parts), now, terms),
+        coverages=RedisCoverages(parts.redis).by_hour,
+        proxies=RedisProxyPools(parts.redis).states,
+        quotas=QuotaLedgers(RedisQuotaLedgers(parts.redis), MongoCeilings(parts.nodes)).used_up,
     )
 
 
@@ -155,13 +165,19 @@ class Monitor:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        metrics = EmfMetrics(parts.settings.stage)
+        metrics = SparingMetrics(EmfMetrics(parts.settings.stage))
         self._emitter = Emitter(metrics)
         self._incidents = incident_monitor(parts, metrics)
 
     @cached_property
     def _sampler(self) -> Sampler:
         return sampler_over(self._parts)
+
+    def answer(self, event: object) -> dict[str, object]:
+        """Look at everything once, or answer a health check."""
+        if is_health_check(event):
+            return health_of(names.MONITOR, self._parts, Kind)
+        return self.look()
 
     def look(self) -> dict[str, object]:
         """Emit one round; returns the parts that are not well, with their reasons."""

@@ -1,14 +1,21 @@
 """Services of seeds, jobs and recovery, which several functions open."""
 
+from functools import partial
 from typing import Final
 
 from crawlfleet.apps.context import Parts
+from crawlfleet.crawling.frontier.adding import Sparing
 from crawlfleet.crawling.frontier.dispatch import SeedDispatcher
-from crawlfleet.crawling.frontier.fingerprint import SeedKeys
 from crawlfleet.crawling.frontier.mongo.store import MongoSeeds
 from crawlfleet.crawling.frontier.redis import RedisSeedFilter
+from crawlfleet.crawling.frontier.resolvers import SeedKeys, Segments
 from crawlfleet.crawling.politeness.redis import RedisHosts
+from crawlfleet.crawling.recrawl.mongo import MongoVisits
+from crawlfleet.crawling.recrawl.service import undue
 from crawlfleet.fleet.mongo import MongoPoolBook
+from crawlfleet.fleet.quotas.mongo import MongoCeilings
+from crawlfleet.fleet.quotas.redis import RedisQuotaLedgers
+from crawlfleet.fleet.quotas.service import QuotaLedgers
 from crawlfleet.fleet.recovery.reaper import Reaper
 from crawlfleet.fleet.recovery.service import Recovery
 from crawlfleet.fleet.redis.registry import RedisFailureDetector
@@ -16,6 +23,7 @@ from crawlfleet.jobs.bidding.auction import JobAuction
 from crawlfleet.jobs.bidding.redis import RedisBoard
 from crawlfleet.jobs.cancellation import JobCancellation
 from crawlfleet.jobs.completion import JobRounds
+from crawlfleet.jobs.costs.mongo import MongoHistories
 from crawlfleet.jobs.expansion import JobExpansion
 from crawlfleet.jobs.mongo.lists import MongoOrphanedJobs
 from crawlfleet.jobs.mongo.store import MongoJobs
@@ -29,14 +37,19 @@ from crawlfleet.requests.submission.service import Submissions
 
 #: Decides whether two URLs are one page, for seeds and for visits alike.
 RESOLVERS: Final = SeedKeys()
+#: Decides which segment a moment lies in.
+SEGMENTS: Final = Segments()
 
 
 def open_seed_dispatcher(parts: Parts, submission: Submissions) -> SeedDispatcher:
     """Open what makes requests of seeds."""
+    visits = MongoVisits(parts.nodes)
     return SeedDispatcher(
         seeds=MongoSeeds(parts.nodes),
         filter=RedisSeedFilter(parts.redis),
         resolver=RESOLVERS,
+        segments=SEGMENTS,
+        sparing=Sparing(partial(undue, visits), visits.spared),
         submission=submission,
         jobs=MongoJobs(parts.nodes),
     )
@@ -44,7 +57,10 @@ def open_seed_dispatcher(parts: Parts, submission: Submissions) -> SeedDispatche
 
 def open_run_usage(parts: Parts) -> RunUsage:
     """Open the usage of jobs."""
-    return RunUsage(demands=MongoDemands(parts.nodes), jobs=MongoJobs(parts.nodes))
+    nodes = parts.nodes
+    return RunUsage(
+        demands=MongoDemands(nodes), jobs=MongoJobs(nodes), histories=MongoHistories(nodes)
+    )
 
 
 def open_cancellation(parts: Parts) -> JobCancellation:
@@ -87,6 +103,11 @@ def open_auction(parts: Parts, detector: RedisFailureDetector) -> JobAuction:
         detector=detector,
         say=parts.log.info,
     )
+
+
+def open_quotas(parts: Parts) -> QuotaLedgers:
+    """Open the ledgers of quotas; what they remember is for one holder or reader."""
+    return QuotaLedgers(RedisQuotaLedgers(parts.redis), MongoCeilings(parts.nodes))
 
 
 def open_recovery(parts: Parts) -> Recovery:

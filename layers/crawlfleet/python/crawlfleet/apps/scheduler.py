@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
 
@@ -10,10 +11,12 @@ import msgspec
 
 from crawlfleet.apps.context import Parts
 from crawlfleet.apps.events import Alarm, EventStarts, alarms_in, is_start
+from crawlfleet.apps.health import health_of, is_health_check
 from crawlfleet.apps.rounds import (
     open_auction,
     open_cancellation,
     open_job_rounds,
+    open_quotas,
     open_reaper,
     open_recovery,
     open_run_usage,
@@ -28,6 +31,7 @@ from crawlfleet.crawling.recrawl.mongo import MongoVisits
 from crawlfleet.crawling.recrawl.service import Recrawl
 from crawlfleet.fleet.forecast import Forecast
 from crawlfleet.fleet.models import TickPart
+from crawlfleet.fleet.quotas.demand import QuotaDemand
 from crawlfleet.fleet.recovery.orphans import (
     OrphanedQueues,
     RemovedPools,
@@ -39,12 +43,15 @@ from crawlfleet.fleet.scaling import Scaled, ScaledPool, Scaling
 from crawlfleet.fleet.ticks import Faults, TickReports
 from crawlfleet.jobs.bidding.redis import RedisBoard
 from crawlfleet.jobs.cancellation import ROUND_SECONDS
+from crawlfleet.jobs.costs.mongo import MongoCosts, MongoHistories
 from crawlfleet.jobs.mongo.store import MongoJobs
 from crawlfleet.jobs.schedules.dispatcher import ScheduleRunner
 from crawlfleet.jobs.schedules.mongo import MongoSchedules
 from crawlfleet.jobs.service import JobStarter
 from crawlfleet.jobs.spiders.mongo import MongoSpiders
+from crawlfleet.kernel import names
 from crawlfleet.kernel.errors import NoConfigurationError
+from crawlfleet.kernel.metrics import SparingMetrics
 from crawlfleet.kernel.queue_key import MAIN_POOL
 from crawlfleet.kernel.redis.clock import ServerClock
 from crawlfleet.kernel.settings import Need, Settings
@@ -55,10 +62,15 @@ from crawlfleet.requests.queue.redis.stats import RedisOverview, RedisQueueSampl
 SCALING_SECONDS: Final = 25.0
 #: Jobs are given to workers for so long in a tick.
 AWARD_SECONDS: Final = 5.0
+#: Events that wait are started for so long in a tick.
+STARTS_SECONDS: Final = 10.0
 #: Tasks are made for so long in a tick, and while as much is left for the rest of it: workers go
 #: on with them.
 JOBS_SECONDS: Final = 15.0
 JOBS_MARGIN_SECONDS: Final = 45.0
+#: A tick waits for schedules that come due before the next one, half a minute after it began. That
+#: costs the time of one function while there is such a schedule, and nothing where there is none.
+IN_TIME_SECONDS: Final = 30.0
 #: What of a tick makes work for workers, or makes them fewer.
 _CHANGES: Final = [
     "fires",
@@ -89,13 +101,19 @@ class Verbs:
 class Scheduler:
     """Does a tick's work."""
 
-    def __init__(self, parts: Parts, verbs: Verbs = Verbs()) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        verbs: Verbs = Verbs(),
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._parts = parts
         self._verbs = verbs
+        self._sleep = sleep
         # Warnings of a tick count as faults of the part that is under way.
         self._faults = Faults()
-        metrics = EmfMetrics(parts.settings.stage)
-        self._reporting = TickReports(ticks=RedisTicks(parts.redis), metrics=metrics)
+        metrics = SparingMetrics(EmfMetrics(parts.settings.stage))
+        self._reports = TickReports(ticks=RedisTicks(parts.redis), metrics=metrics)
         self._submission = open_submissions(parts)
         self._firing = ScheduleRunner(
             schedules=MongoSchedules(parts.nodes),
@@ -104,6 +122,7 @@ class Scheduler:
                 spiders=MongoSpiders(parts.nodes),
                 rules=self._submission.rules,
                 board=RedisBoard(parts.redis),
+                histories=MongoHistories(parts.nodes),
             ),
         )
         self._recrawl = Recrawl(submission=self._submission, visits=MongoVisits(parts.nodes))
@@ -114,6 +133,7 @@ class Scheduler:
         self._cancelling = open_cancellation(parts)
         self._hosts = RedisHosts(parts.redis)
         self._usage = open_run_usage(parts)
+        self._costs = MongoCosts(parts.nodes)
         self._orphaned = OrphanedQueues(
             bizs=RedisBizs(parts.redis),
             data=self._data,
@@ -133,6 +153,7 @@ class Scheduler:
                 hosts=self._hosts,
                 store=parts.store,
                 jobs=self._advancing.jobs,
+                quotas=QuotaDemand(open_quotas(parts), self._advancing.jobs.quota_terms),
             ),
             targets=parts.targets,
             workers=parts.workers,
@@ -147,13 +168,13 @@ class Scheduler:
                 for pool in parts.settings.pools
             },
         )
-        self._starts = EventStarts(parts, self._submission.rules, self._reporting)
+        self._starts = EventStarts(parts, self._submission.rules, self._reports)
         # Leases are judged by the clock that workers go by.
         self._clock = ServerClock(parts.redis)
 
     def answer(
         self, event: Mapping[str, Any], name: str, time_left: Callable[[], float]
-    ) -> Mapping[str, int | str]:
+    ) -> Mapping[str, object]:
         """Do what an event asks for: scale, where it brings alarms; the whole tick otherwise.
 
         An event of a rule of somebody's own starts a job. A stage that is deployed and has no
@@ -162,6 +183,8 @@ class Scheduler:
 
         ``name`` is who this is, for locks and journals; ``time_left`` is in seconds.
         """
+        if is_health_check(event):
+            return health_of(names.SCHEDULER, self._parts, TickPart)
         alarms = alarms_in(event)
         if alarms is None and is_start(event):
             return self._starts.start(event)
@@ -196,27 +219,29 @@ class Scheduler:
         try:
             tree = self._parts.config.current()
         except NoConfigurationError:
-            self._announce(began)
+            self._report(began)
             raise
         done: dict[str, int] = {}
         self._clock.sync()
-        self._target(done)
+        self._scale_and_count(done)
+        with faults.within(TickPart.STARTS, "events that wait could not be started"):
+            left = _bounded(STARTS_SECONDS, time_left, JOBS_MARGIN_SECONDS)
+            done["starts"] = self._starts.start_waiting(left)
+        ran_at = self._parts.now()
         with faults.within(TickPart.SCHEDULES, "schedules could not be run"):
-            done["fires"] = self._verbs.run_due(self._firing, tree, self._parts.now(), time_left)
+            done["fires"] = self._verbs.run_due(self._firing, tree, ran_at, time_left)
         with faults.within(TickPart.CANCELLING, "jobs could not be cancelled"):
             done["cancelled"] = self._cancel(tree, name, time_left)
         with faults.within(TickPart.JOBS, "jobs that wait could not be given to workers"):
             # Before tasks are made: those of what waits for nobody any more are among them.
             self._award(tree, name, time_left, done)
         with faults.within(TickPart.JOBS, "jobs could not go on"):
-            left = _bounded(JOBS_SECONDS, time_left, JOBS_MARGIN_SECONDS)
-            advanced = self._advancing.advance(tree, name, self._parts.now, left)
-            done |= {"tasks": advanced.tasks, "jobs_ended": advanced.ended}
+            self._advance(tree, name, time_left, done)
         with faults.within(TickPart.PAGES, "due pages could not be submitted"):
             done["recrawled"] = self._verbs.resubmit_due(
                 self._recrawl, tree, self._parts.now(), time_left
             )
-        with faults.within(TickPart.SEEDS, "seeds could not be handed out"):
+        with faults.within(TickPart.SEEDS, "seeds could not be dispatched"):
             done["seeded"] = self._verbs.tend_seeds(
                 self._seeding, tree, self._parts.now(), time_left
             )
@@ -234,13 +259,55 @@ class Scheduler:
         with faults.within(TickPart.RECOVERY, "what pools that are gone have left is still theirs"):
             done["given_over"] = self._reassignment.reassign(tree, name, self._clock(), time_left)
         with faults.within(TickPart.RECOVERY, "what runs have taken could not be learnt"):
-            done["learnt"] = self._usage.learn_due(self._parts.now(), time_left)
+            done["learnt"] = self._learn(time_left)
         if any(done.get(what) for what in _CHANGES) and time_left() > SCALING_SECONDS:
-            self._target(done)
+            self._scale_and_count(done)
         done["faults"] = faults.counts.total()
-        self._announce(began)
+        self._report(began)
+        with faults.within(TickPart.SCHEDULES, "schedules could not be run in time"):
+            until = began + IN_TIME_SECONDS
+            self._run_in_time(tree, name, ran_at, until, time_left, done)
         self._parts.log.info("ticked", extra=done)
         return done
+
+    def _learn(self, time_left: Callable[[], float]) -> int:
+        """Learn from runs that have ended; sum up the accounts of workers that are over."""
+        learnt = self._usage.learn_due(self._parts.now(), time_left)
+        self._costs.sum_up(self._parts.now(), time_left)
+        return learnt
+
+    def _run_in_time(
+        self,
+        tree: Tree,
+        name: str,
+        since: datetime,
+        until: float,
+        time_left: Callable[[], float],
+        done: dict[str, int],
+    ) -> None:
+        """Run schedules that come due before the next tick, make their tasks, start workers."""
+
+        def left() -> float:
+            return min(until - time.monotonic(), time_left() - JOBS_MARGIN_SECONDS)
+
+        def run(at: datetime) -> int:
+            fires = self._verbs.run_due(self._firing, tree, at, time_left)
+            if fires:
+                self._advance(tree, name, time_left, done)
+                self._scale_and_count(done)
+            return fires
+
+        found = self._firing.run_in_time(run, since, self._parts.now, left, sleep=self._sleep)
+        if found:
+            done["fires"] = done.get("fires", 0) + found
+
+    def _advance(
+        self, tree: Tree, name: str, time_left: Callable[[], float], done: dict[str, int]
+    ) -> None:
+        left = _bounded(JOBS_SECONDS, time_left, JOBS_MARGIN_SECONDS)
+        advanced = self._advancing.advance(tree, name, self._parts.now, left)
+        done["tasks"] = done.get("tasks", 0) + advanced.tasks
+        done["jobs_ended"] = done.get("jobs_ended", 0) + advanced.ended
 
     def _cancel(self, tree: Tree, name: str, time_left: Callable[[], float]) -> int:
         left = _bounded(ROUND_SECONDS, time_left)
@@ -255,7 +322,7 @@ class Scheduler:
             awarded = self._awarding.run_round(tree, name, self._clock, left)
             done |= {"awarded": awarded.awarded, "unplaced": awarded.unplaced}
 
-    def _target(self, done: dict[str, int]) -> None:
+    def _scale_and_count(self, done: dict[str, int]) -> None:
         """Have as many workers as there should be; ``done`` counts what came of it."""
         with self._faults.within(TickPart.SCALING, "consumers could not be started"):
             before = dict(done)
@@ -263,8 +330,8 @@ class Scheduler:
             for key in [key for key in done if key.startswith("started")]:
                 done[key] += before.get(key, 0)
 
-    def _announce(self, began: float) -> None:
-        self._reporting.report(self._faults.counts, time.monotonic() - began, self._parts.now())
+    def _report(self, began: float) -> None:
+        self._reports.report(self._faults.counts, time.monotonic() - began, self._parts.now())
 
 
 def _bounded(

@@ -12,7 +12,7 @@ tried on rules and spiders; they are not part of the config centre.
 
 import math
 import re
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -94,12 +94,8 @@ for _tag, _pattern, _first in _JSON_SCALARS:
         _class.add_implicit_resolver(_tag, re.compile(_pattern), _first)
 
 
-def _construct_int(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
-    return int(str(loader.construct_scalar(node)))
-
-
-def _construct_float(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> float:
-    return float(str(loader.construct_scalar(node)))
+def _constructor(kind: type[int] | type[float]) -> Callable[[Any, Any], float]:
+    return lambda loader, node: kind(str(loader.construct_scalar(node)))
 
 
 # No tag but JSON's kinds; and YAML 1.1's constructors would read 010 as eight, 1:30 as ninety.
@@ -110,8 +106,8 @@ _Loader.yaml_constructors = {
         None,
     )
 }
-_Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
-_Loader.add_constructor("tag:yaml.org,2002:float", _construct_float)
+_Loader.add_constructor("tag:yaml.org,2002:int", _constructor(int))
+_Loader.add_constructor("tag:yaml.org,2002:float", _constructor(float))
 
 
 def read_folder(folder: Path) -> dict[str, str]:
@@ -224,6 +220,23 @@ def render(text: str) -> str:
         )
     except (msgspec.DecodeError, yaml.YAMLError, RecursionError):
         return text
+
+
+def inline(value: object) -> str:
+    """Write a value of JSON as YAML on one line.
+
+    >>> inline({"css": "h1", "list": True})
+    '{css: h1, list: true}'
+    """
+    text = yaml.dump(
+        value,
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        width=10**6,
+        default_flow_style=True,
+    )
+    return text.removesuffix("\n").removesuffix("\n...")
 
 
 def file_of(folder: Path, path: str) -> Path:

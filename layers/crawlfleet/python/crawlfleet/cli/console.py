@@ -1,17 +1,17 @@
-"""Share options, times, JSON, tables, lists and progress between commands.
+"""Write the output of commands as JSON, tables and lists; add the options that they share.
 
-Texts from the web or from a server are shown without their control characters: they must not steer
-a terminal. Rich is imported only where something is drawn.
+What goes to a terminal goes through :mod:`crawlfleet.cli.terminal`. Rich is imported only where
+something is drawn.
 """
 
 import functools
-import platform
-import re
+import os
+import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from enum import IntEnum
 from itertools import islice
 from pathlib import Path
@@ -20,11 +20,14 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from crawlfleet import __version__
-from crawlfleet.kernel.errors import InvalidRequestError
+from crawlfleet.cli.fitting import GAP, LEAST, fit, shortened
+from crawlfleet.cli.terminal import output, printable, say
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+#: A command's function; what it returns is the exit code.
+Command = Callable[..., int]
 
 
 class Exit(IntEnum):
@@ -38,7 +41,6 @@ class Exit(IntEnum):
     TIME_OUT = 5
 
 
-_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 #: Rows that a table has unless --limit says otherwise, and the most that a page of the API has.
 ROWS: Final = 50
 _PAGE: Final = 500
@@ -54,6 +56,20 @@ limit_option = click.option(
 url_option = click.option(
     "--url", "urls", multiple=True, help="A page; may be given several times."
 )
+segment_option = click.option(
+    "--segment",
+    type=click.Choice(["job", "biz", "hour", "day", "week", "month"]),
+    help="A page that links lead to is read once in it: in each job (default), or in the biz's.",
+)
+user_option = click.option(
+    "--user", help="Whom it is for, by a name of yours: the tenant's document may limit each user."
+)
+traceparent_option = click.option(
+    "--traceparent",
+    envvar="TRACEPARENT",
+    show_envvar=True,
+    help="Trace the requests in a trace of yours that is recorded (W3C Trace Context).",
+)
 url_file_option = click.option(
     "--file", "-f", "source", type=click.File("r", encoding="utf-8"), help="A URL a line."
 )
@@ -64,6 +80,11 @@ entries_option = click.option(
     type=click.File("rb"),
     help="A URL, or an entry as a JSON object, per line; - reads standard input.",
 )
+order_option = click.option(
+    "--order",
+    type=click.Choice(["newest", "oldest"]),
+    help="Which come first. Default: the newest in a table, else the oldest.",
+)
 _api_url = click.option("--api-url", metavar="URL", help="Address of the API.")
 _api_key = click.option(
     "--api-key",
@@ -72,18 +93,18 @@ _api_key = click.option(
 )
 
 
-def api_options(command: Callable[..., int]) -> Callable[..., int]:
+def api_options(command: Command) -> Command:
     """Add the options that say where the API is, by which key, and ``--json``."""
     return _api_url(_api_key(json_option(command)))
 
 
-def with_api(*arguments: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+def with_api(*arguments: str) -> Callable[[Command], Command]:
     """Open a client for the command, its first argument, and add what most commands share.
 
     That is ``arguments``, all that the command has, and the options of :func:`api_options`.
     """
 
-    def decorated(command: Callable[..., int]) -> Callable[..., int]:
+    def decorated(command: Command) -> Command:
         @api_options
         @functools.wraps(command)
         def opened(*args: Any, api_url: str | None, api_key: str | None, **options: Any) -> int:
@@ -99,45 +120,30 @@ def with_api(*arguments: str) -> Callable[[Callable[..., int]], Callable[..., in
     return decorated
 
 
-def moment_from(text: str | None, field: str = "since") -> str | datetime | None:
-    """Parse a moment: an age such as ``15m``, or a time as the API takes it.
-
-    >>> moment_from("2026-01-31T08:00:00Z")
-    '2026-01-31T08:00:00Z'
-
-    Raises:
-        InvalidRequestError: it is neither.
-    """
-    if text is None:
-        return None
-    age = re.fullmatch(r"([0-9]{1,6})([smhd])", text)
-    if age is None:
-        if not _is_time(text):
-            message = "must be a time such as 2026-01-31T08:00:00Z, or an age: 15m, 2h, 7d"
-            raise InvalidRequestError.of(field, message)
-        return text
-    return datetime.now(UTC) - timedelta(**{_UNITS[age[2]]: int(age[1])})
-
-
-def _is_time(text: str) -> bool:
-    if text.isascii() and text.isdigit():
-        return True  # epoch milliseconds
-    try:
-        return datetime.fromisoformat(text).tzinfo is not None
-    except ValueError:
-        return False
-
-
-#: Columns of a table where there is no terminal; what is longer goes on in the next line.
+#: Columns of a table where there is no terminal, and none are said by COLUMNS.
 _WIDTH: Final = 120
-
+#: Columns, and names of facts, whose words have a colour; and the words by what they mean.
+_COLOURED: Final = frozenset({"state", "outcome"})
+_COLOURS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("dead", "expired", "unplaced", "failed"), "red"),
+    **dict.fromkeys(("waiting", "cancelled", "cancelling", "skipped", "unfinished"), "yellow"),
+    **dict.fromkeys(("leased", "running", "expanding", "placing"), "cyan"),
+    **dict.fromkeys(("done", "started"), "green"),
+}
 #: Tells how far something is: how much is done, and of how much (None: nobody knows).
 Advance = Callable[[int, int | None], None]
 
 
+def width() -> int:
+    """Return the columns that there are: the terminal's, or those that COLUMNS says."""
+    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
+        return max(LEAST, shutil.get_terminal_size((_WIDTH, 24)).columns)
+    return _WIDTH
+
+
 def emit(document: Any) -> Exit:
     """Write one JSON document, on one line; that ends a command well."""
-    stream = sys.stdout.buffer
+    stream = output()
     stream.write(msgspec.json.encode(document) + b"\n")
     stream.flush()
     return Exit.FINE
@@ -145,7 +151,7 @@ def emit(document: Any) -> Exit:
 
 def deleted(name: str, as_json: bool) -> Exit:
     """Say that something of that name is there no more."""
-    return answer({"deleted": name}, as_json, lambda _: click.echo(f"{name} deleted"))
+    return answer({"deleted": name}, as_json, lambda _: say(f"{name} deleted"))
 
 
 def answer(found: Any, as_json: bool, show: Callable[[Any], None]) -> Exit:
@@ -158,7 +164,7 @@ def answer(found: Any, as_json: bool, show: Callable[[Any], None]) -> Exit:
 
 def note(message: str) -> None:
     """Say something beside the result, on standard error."""
-    click.echo(printable(message), err=True)
+    say(message, err=True)
 
 
 def counted(number: int, noun: str) -> str:
@@ -170,26 +176,17 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def printable(text: str) -> str:
-    r"""Make control characters (but new lines and tabs) visible.
-
-    >>> print(printable("a" + chr(27) + "[31mb"))
-    a\x1b[31mb
-    """
-    return "".join(
-        char
-        if char in "\n\t" or not (ord(char) < 32 or 127 <= ord(char) < 160)
-        else f"\\x{ord(char):02x}"
-        for char in text
-    )
-
-
 def moment(value: datetime | None) -> str:
     """Write a time in UTC, to the millisecond where it has any."""
     if value is None:
         return "-"
     text = value.isoformat(sep=" ", timespec="milliseconds" if value.microsecond else "seconds")
     return text.replace("+00:00", "Z")
+
+
+def to_second(value: datetime | None) -> datetime | None:
+    """Return a time as lists have it, without its milliseconds."""
+    return None if value is None else value.replace(microsecond=0)
 
 
 def shown(value: Any) -> str:
@@ -206,64 +203,125 @@ def shown(value: Any) -> str:
 
 
 def table(
-    columns: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str | None = None
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    *,
+    title: str | None = None,
+    cut: Collection[str] = (),
+    least: Sequence[str] = (),
 ) -> "Table":
-    """Make a table. Columns that end in ``>`` are set to the right; ids are never cut."""
+    """Make a table as wide as there is room. Columns that end in ``>`` are set to the right.
+
+    What is too long in the columns to ``cut`` ends in three dots, in others it is folded; those
+    that matter ``least`` are left out first. Ids are never cut.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
-    for column in columns:
+    cells = [[printable(shown(cell)) for cell in row] for row in rows]
+    found = fit(columns, cells, width(), cut=cut, least=least)
+    _say_left_out(found.left_out)
+    drawn = Table(
+        title=title and printable(title),
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        pad_edge=False,
+        show_edge=False,
+        min_width=found.width if found.width > width() else None,
+    )
+    for at, size in found.widths.items():
         drawn.add_column(
-            column.removesuffix(">"),
-            justify="right" if column.endswith(">") else "left",
+            columns[at].removesuffix(">"),
+            justify="right" if columns[at].endswith(">") else "left",
             overflow="fold",
-            no_wrap=column == "id",
+            width=size,
         )
-    for row in rows:
-        drawn.add_row(*(Text(printable(shown(cell))) for cell in row))
+    for row in cells:
+        words = _words(columns, row)
+        drawn.add_row(
+            *(
+                Text(
+                    shortened(row[at], size) if columns[at] in cut else row[at],
+                    _COLOURS.get(words[at], ""),
+                )
+                for at, size in found.widths.items()
+            )
+        )
     return drawn
 
 
+def _say_left_out(names: Sequence[str]) -> None:
+    if names:
+        note(f"no room in {width()} columns for {', '.join(names)}: --json has all")
+
+
+def _words(columns: Sequence[str], row: Sequence[str]) -> list[str]:
+    """Return the words of a row that have a colour: its states, but for those of nothing."""
+    none = row[1:] == ["0"]
+    is_fact = list(columns) == ["", ""] and row[0] in _COLOURED
+    return [
+        word if not none and (column in _COLOURED or (is_fact and at)) else ""
+        for at, (column, word) in enumerate(zip(columns, row, strict=True))
+    ]
+
+
 def listing(
-    columns: Sequence[str], rows: Sequence[Sequence[Any]], below: Sequence[Sequence[str | None]]
-) -> Iterator[str]:
-    """Yield a table's lines; long texts, such as URLs, stand ``below`` their rows, unbroken.
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    below: Sequence[Sequence[str | None]],
+    *,
+    least: Sequence[str] = (),
+) -> None:
+    """Show a table as plain lines; long texts, such as URLs, stand ``below`` their rows, unbroken.
 
-    Columns that end in ``>`` are set to the right.
+    Columns that end in ``>`` are set to the right; those that matter ``least`` are left out first.
 
-    >>> for line in listing(["id", "tries>"], [("7", 12)], [["https://a.example/", None]]):
-    ...     print(line)
-    id  tries
-    ---------
-    7      12
+    >>> listing(["id", "tries>"], [("7", 12)], [["https://a.example/", None]])
+    id   tries
+    ----------
+    7       12
       https://a.example/
     """
-    titles = [column.removesuffix(">") for column in columns]
-    cells = [[printable(shown(cell)) for cell in row] for row in rows]
-    widths = [max(map(len, each)) for each in zip(titles, *cells, strict=True)]
+    # A line is a row.
+    cells = [[printable(shown(cell)).replace("\n", "\\n") for cell in row] for row in rows]
+    found = fit(columns, cells, width(), least=least)
+    _say_left_out(found.left_out)
 
-    def line(row: Sequence[str]) -> str:
+    def line(row: Sequence[str], words: Sequence[str]) -> str:
         padded = (
-            cell.rjust(width) if column.endswith(">") else cell.ljust(width)
-            for column, cell, width in zip(columns, row, widths, strict=True)
+            f"{shortened(row[at], size):{'>' if columns[at].endswith('>') else '<'}{size}}"
+            for at, size in found.widths.items()
         )
-        return "  ".join(padded).rstrip()
+        return (" " * GAP).join(map(_coloured, padded, (words[at] for at in found.widths))).rstrip()
 
-    yield line(titles)
-    yield "-" * (sum(widths) + 2 * (len(widths) - 1))
+    unbroken = textwrap.TextWrapper(
+        width(),
+        initial_indent="  ",
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    lines = [
+        line([column.removesuffix(">") for column in columns], [""] * len(columns)),
+        _rule() * found.width,
+    ]
     for row, texts in zip(cells, below, strict=True):
-        yield line(row)
+        lines.append(line(row, _words(columns, row)))
         for text in filter(None, texts):
-            yield from textwrap.wrap(
-                printable(text),
-                _WIDTH,
-                initial_indent="  ",
-                subsequent_indent="  ",
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
+            lines += unbroken.wrap(printable(text))
+    click.echo("\n".join(lines))
+
+
+def _coloured(text: str, word: str) -> str:
+    colour = None if os.environ.get("NO_COLOR") else _COLOURS.get(word)
+    return click.style(text, fg=colour) if colour else text
+
+
+def _rule() -> str:
+    """Return what a rule is made of, as Rich's tables have it."""
+    encoding = sys.stdout.encoding or ""
+    return "\N{BOX DRAWINGS LIGHT HORIZONTAL}" if encoding.lower().startswith("utf") else "-"
 
 
 def facts(rows: Iterable[tuple[str, Any]], *, right: bool = False) -> "Table":
@@ -273,9 +331,14 @@ def facts(rows: Iterable[tuple[str, Any]], *, right: bool = False) -> "Table":
     return drawn
 
 
+def reason(event: Any) -> str:
+    """Write why something happened, with the addresses that an attempt asked."""
+    return f"{event.why} (asked {', '.join(event.peers)})" if event.peers else str(event.why)
+
+
 def timeline(events: Iterable[Any]) -> "Table":
     """Make a table of a request's events."""
-    rows = [(moment(each.at), each.state, each.by, each.why) for each in events]
+    rows = [(moment(each.at), each.state, each.by, reason(each)) for each in events]
     return table(["when", "state", "by", "why"], rows, title="timeline")
 
 
@@ -293,56 +356,19 @@ def show_first(
     *,
     none: str = "there are none",
     narrow: str = "narrow them by a filter, or set --limit",
-) -> None:
+) -> Exit:
     """Write everything as lines of JSON, or show the first rows and say whether there are more."""
     each, rows = iter(found), limit or ROWS
     if as_json:
         for one in islice(each, limit):
             emit(one)
-        return
-    shown = list(islice(each, rows))
-    if not shown:
+    elif shown := list(islice(each, rows)):
+        show(shown)
+        if len(shown) == rows and next(each, None) is not None:
+            note(f"there are more than these {rows}: {narrow}")
+    else:
         note(none)
-        return
-    show(shown)
-    if len(shown) == rows and next(each, None) is not None:
-        note(f"there are more than these {rows}: {narrow}")
-
-
-def only_one_choice(
-    ids: Sequence[str], meant: dict[str, Any], limit: int | None, *, everything: bool, names: str
-) -> None:
-    """Refuse to guess which ones are meant: those with these ids, of a filter, or all.
-
-    Raises:
-        UsageError: none of them is given, or several; ``names`` say how to give one.
-    """
-    ways = bool(ids) + bool(meant) + everything
-    if not ways:
-        raise click.UsageError(f"which ones? {names}, or --all")
-    if ways > 1 or (ids and limit):
-        given = names.removeprefix("Give ").partition(",")[0]
-        raise click.UsageError(f"give {given}, or a filter, or --all: one of them")
-
-
-def is_confirmed(question: str, meant: dict[str, Any], consequence: str) -> bool:
-    """Ask whether all that a filter means is to go; ``question`` has a place for its words.
-
-    Raises:
-        UsageError: there is no terminal to ask at.
-    """
-    if not sys.stdin.isatty():
-        raise click.UsageError(f"many would be {consequence}: say --yes where nobody is asked")
-    scope = f"with {in_words(meant)}" if meant else "- all of them -"
-    return click.confirm(printable(question.format(scope)), err=True)
-
-
-def in_words(meant: dict[str, Any]) -> str:
-    """Write a filter for people."""
-    return ", ".join(
-        f"{name} {moment(value) if isinstance(value, datetime) else value}"
-        for name, value in meant.items()
-    )
+    return Exit.FINE
 
 
 def lines_of(source: Iterable[str] | None) -> list[str]:
@@ -351,23 +377,10 @@ def lines_of(source: Iterable[str] | None) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def place_and_value(text: str, option: str, example: str = "page=2") -> tuple[str, str]:
-    """Split an option such as ``--value page=2``.
-
-    Raises:
-        UsageError: it has no place, or no ``=``.
-    """
-    place, equals, value = text.partition("=")
-    if not (place and equals):
-        raise click.UsageError(f"{option} {text}: such as {example}")
-    return place, value
-
-
 def document_in(file: Path, *, called: str, otherwise: str) -> dict[str, Any]:
     """Read the YAML or JSON object in a file, which messages name as ``called``.
 
-    Raises:
-        UsageError: the file cannot be read, or holds no object; then it says ``otherwise``.
+    A file that cannot be read is a usage error, and one without an object: it says ``otherwise``.
     """
     from crawlfleet.cli.config_folder import read_file
 
@@ -380,12 +393,29 @@ def document_in(file: Path, *, called: str, otherwise: str) -> dict[str, Any]:
     return found
 
 
+def draw_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    *,
+    title: str | None = None,
+    cut: Collection[str] = (),
+    least: Sequence[str] = (),
+    apart: bool = False,
+) -> None:
+    """Show one table on standard output; ``apart`` from what stands above it."""
+    if apart:
+        click.echo()
+    draw(table(columns, rows, title=title, cut=cut, least=least))
+
+
 def draw(*drawn: Any) -> None:
     """Show tables on standard output, as wide as the terminal; elsewhere as wide as one reads."""
     from rich.console import Console
 
-    console = Console(width=None if sys.stdout.isatty() else _WIDTH)
-    for each in drawn:
+    console = Console(width=max(width(), *(getattr(each, "min_width", 0) or 0 for each in drawn)))
+    for at, each in enumerate(drawn):
+        if at:
+            console.print()
         console.print(each)
 
 
@@ -408,14 +438,3 @@ def progress(what: str, *, hidden: bool = False) -> Iterator[Advance]:
     with bar:
         task = bar.add_task(what, total=None)
         yield lambda done, of: bar.update(task, completed=done, total=of)
-
-
-@click.command()
-@json_option
-def version(as_json: bool) -> int:
-    """Show the versions of Crawlfleet and Python."""
-    if as_json:
-        emit({"crawlfleet": __version__, "python": platform.python_version()})
-    else:
-        click.echo(f"crawlfleet {__version__}, Python {platform.python_version()}")
-    return 0

@@ -4,30 +4,18 @@ from collections.abc import Mapping
 from typing import Final
 
 from crawlfleet.cli.console import Exit, note
-from crawlfleet.crawling.trials.remote import LARGEST_PAGE
+from crawlfleet.crawling.trials.messages import LARGEST_PAGE
+from crawlfleet.kernel import errors
 from crawlfleet.kernel.errors import (
-    BacklogFullError,
-    ConfigError,
     ConflictError,
-    ConnectFailedError,
     CrawlfleetError,
-    FetchTimeoutError,
     InvalidRequestError,
-    KeyReusedError,
     NotFoundError,
-    NotOperatorError,
-    QuotaExceededError,
-    RobotsDeniedError,
-    RobotsUnknownError,
-    StoreUnavailableError,
-    UnknownBizError,
-    UnknownRuleError,
-    UnknownTenantError,
 )
 from crawlfleet.requests.models import JOB_LIFE
 
 
-class NoRoomError(BacklogFullError):
+class NoRoomError(errors.BacklogFullError):
     """A biz did not take all of a file within the time that was given."""
 
 
@@ -54,23 +42,26 @@ _ELSEWHERE: Final = (
 _IDS: Final = "An id is what `crawlfleet submit` printed; `crawlfleet requests BIZ` lists them."
 
 
+#: How the API begins to say that a value is for a place that there is not.
+_NO_PLACE: Final = "there is no such place"
 _SPIDERS: Final = "`crawlfleet spider list BIZ` lists spiders"
 
 #: What to do next where it depends on what the command is about.
 _NEXT: Final[Mapping[tuple[str, type[CrawlfleetError]], str]] = {
     ("spider", NotFoundError): f"{_SPIDERS}, `crawlfleet spider versions BIZ NAME` their versions.",
     ("spider", ConflictError): "`crawlfleet schedule list BIZ` lists schedules with what they run.",
-    ("spider", QuotaExceededError): f"{_SPIDERS}; delete those that nobody starts any more.",
+    ("spider", errors.QuotaExceededError): f"{_SPIDERS}; delete those that nobody starts any more.",
     ("schedule", NotFoundError): f"`crawlfleet schedule list BIZ` lists schedules; {_SPIDERS}.",
     ("schedule", ConflictError): (
         "`crawlfleet job show BIZ JOB` shows how far that one is; wait for its end, or cancel it."
     ),
     ("job", NotFoundError): f"`crawlfleet job list BIZ` lists jobs; {_SPIDERS}.",
     ("job", ConflictError): "`crawlfleet job show BIZ NAME` shows what has that name.",
-    ("job", KeyReusedError): "A key is for one job: give another one to start this one too.",
-    ("job", QuotaExceededError): (
+    ("job", errors.KeyReusedError): "A key is for one job: give another one to start this one too.",
+    ("job", errors.QuotaExceededError): (
         "`crawlfleet job list BIZ` lists them, `crawlfleet job cancel BIZ NAME` ends one; "
-        "`open_jobs` in the biz's document says how many there may be."
+        "`open_jobs` in the biz's document says how many there may be. Where it is a quota that is "
+        "used up, `crawlfleet quota show` says which, and when it goes on."
     ),
     ("demands", NotFoundError): (
         "`crawlfleet demands BIZ` lists what was learnt: a run is, about a minute after its job "
@@ -85,7 +76,7 @@ def report(error: CrawlfleetError, command: str = "") -> int:
     ``command`` is the one that failed, by its first word.
     """
     code, hint = judge(error, command)
-    problems = error.problems if isinstance(error, ConfigError | InvalidRequestError) else ()
+    problems = error.problems if isinstance(error, errors.ConfigError | InvalidRequestError) else ()
     for line in map(str, problems or (str(error) or type(error).__name__,)):
         note(f"crawlfleet: {line}")
     after = getattr(error, "retry_after_seconds", None)
@@ -96,143 +87,119 @@ def report(error: CrawlfleetError, command: str = "") -> int:
     return code
 
 
+def _can_be_filled(problem: errors.Problem) -> bool:
+    """Tell whether a problem is of what goes into a place that there is."""
+    return problem.field.startswith("values.") and not problem.message.startswith(_NO_PLACE)
+
+
 def judge(error: CrawlfleetError, command: str = "") -> tuple[Exit, str]:
     """Return the exit code and the next step for an error."""
-    from crawlfleet.sdk.errors import (
-        ApiError,
-        CallTooLargeError,
-        NoApiError,
-        UnavailableError,
-        UncertainError,
-        UnreachableError,
-        WaitTimeoutError,
-    )
+    from crawlfleet.sdk import errors as sdk
 
-    meanings: tuple[tuple[type[CrawlfleetError], Exit, str], ...] = (
-        (UnreachableError, Exit.UNREACHABLE, _SERVICE),
-        (NoApiError, Exit.UNREACHABLE, _ELSEWHERE),
-        (
-            CallTooLargeError,
-            Exit.BAD_INPUT,
-            (
+    waiting = "Work on them goes on: see `crawlfleet stats BIZ`, or wait longer with --timeout."
+    if isinstance(error, sdk.WaitTimeoutError) and error.job:
+        name, biz = error.job, error.biz
+        waiting = (
+            f"Work on it goes on: see `crawlfleet job show {biz} {name}`, or go on waiting: "
+            f"`crawlfleet job wait {biz} {name}`."
+        )
+    meanings: Mapping[Exit, Mapping[type[CrawlfleetError], str]] = {
+        Exit.UNREACHABLE: {
+            sdk.UnreachableError: _SERVICE,
+            sdk.NoApiError: _ELSEWHERE,
+            sdk.UnavailableError: "It asks to come back later: try again in a minute.",
+            errors.StoreUnavailableError: "Is its address right, and is it up?",
+            errors.ConnectFailedError: "Is the address right, and is its site up?",
+            errors.FetchTimeoutError: (
+                "Try again in a minute, or give it more time in the biz's document."
+            ),
+        },
+        Exit.BAD_INPUT: {
+            sdk.CallTooLargeError: (
                 f"Send less at once: a page to try a rule on may have {LARGEST_PAGE:,} bytes, and "
                 "larger ones can be tried without --remote; a call has a few megabytes in all."
             ),
-        ),
-        (UnavailableError, Exit.UNREACHABLE, "It asks to come back later: try again in a minute."),
-        (
-            UncertainError,
-            Exit.FAILED,
-            "Repeat it with that --idempotency-key: what has arrived is not stored twice.",
-        ),
-        (
-            WaitTimeoutError,
-            Exit.TIME_OUT,
-            (
-                "Work on it goes on: see `crawlfleet job show BIZ NAME`, or wait longer with "
-                "--timeout."
-            )
-            if command == "job"
-            else "Work on them goes on: see `crawlfleet stats BIZ`, or wait longer with --timeout.",
-        ),
-        (
-            UnknownJobError,
-            Exit.NOT_FOUND,
-            (
-                "A job is what `submit --job` or the fire of a schedule named. Its counters are "
-                f"kept for {JOB_LIFE.days} days after its requests."
+            errors.UnknownTenantError: (
+                "Check the key: --api-key, CRAWLFLEET_API_KEY or .crawlfleet/local.json."
             ),
-        ),
-        (
-            UnknownPageError,
-            Exit.NOT_FOUND,
-            (
-                "Pages are remembered once they are read, where the biz's document has a "
-                "`recrawl`: submit it, and ask again when it is done."
+            errors.NotOperatorError: (
+                "Use an operator's key, or ask for a biz: `crawlfleet hosts BIZ`, `stats`, "
+                "`workers`."
             ),
-        ),
-        (UnknownSegmentError, Exit.NOT_FOUND, "`crawlfleet seeds totals BIZ` counts them."),
-        (
-            NotFoundError,
-            Exit.NOT_FOUND,
-            (
-                "See `crawlfleet requests BIZ` or `crawlfleet schedule list BIZ`; requests expire, "
-                "and dead letters can be purged."
+            errors.TenantSuspendedError: (
+                "What there is can be read. Who operates the platform resumes it: `suspended` in "
+                "the tenant's document."
             ),
-        ),
-        (
-            UnknownBizError,
-            Exit.NOT_FOUND,
-            "A biz is a document of the configuration: see `crawlfleet config push --help`.",
-        ),
-        (
-            UnknownTenantError,
-            Exit.BAD_INPUT,
-            "Check the key: --api-key, CRAWLFLEET_API_KEY or .crawlfleet/local.json.",
-        ),
-        (
-            NotOperatorError,
-            Exit.BAD_INPUT,
-            "Use an operator's key, or ask for a biz: `crawlfleet hosts BIZ`, `stats`, `workers`.",
-        ),
-        (ConflictError, Exit.FAILED, "`crawlfleet status BIZ ID` shows what became of it."),
-        (
-            KeyReusedError,
-            Exit.BAD_INPUT,
-            "A key, or a client id, is for one submission: give another one to submit this too.",
-        ),
-        (
-            NoRoomError,
-            Exit.TIME_OUT,
-            "Wait longer with --timeout, or submit later what comes after those: it was not sent.",
-        ),
-        (
-            BacklogFullError,
-            Exit.FAILED,
-            "It takes more when its workers have caught up; with --file that is waited for.",
-        ),
-        (
-            QuotaExceededError,
-            Exit.FAILED,
-            "Wait until some jobs have ended, or delete what is no longer needed.",
-        ),
-        (
-            RobotsDeniedError,
-            Exit.FAILED,
-            (
+            errors.KeyReusedError: (
+                "A key, or a client id, is for one submission: give another one to submit this too."
+            ),
+            errors.ConfigError: "",
+            InvalidRequestError: "",
+            errors.UnknownRuleError: (
+                "The rules of a biz are in its configuration: see `crawlfleet config pull --help`."
+            ),
+        },
+        Exit.FAILED: {
+            sdk.UncertainError: (
+                "Repeat it with that --idempotency-key: what has arrived is not stored twice."
+            ),
+            ConflictError: "`crawlfleet status BIZ ID` shows what became of it.",
+            errors.BacklogFullError: (
+                "It takes more when its workers have caught up; with --file that is waited for."
+            ),
+            errors.QuotaExceededError: (
+                "Wait until some jobs have ended, or delete what is no longer needed."
+            ),
+            errors.RobotsDeniedError: (
                 "A worker would not ask for it either. Try the rule on a saved page, or with "
                 "--ignore-robots where the site is yours or has agreed."
             ),
-        ),
-        (
-            RobotsUnknownError,
-            Exit.FAILED,
-            (
+            errors.RobotsUnknownError: (
                 "A worker would wait until it can be read. Try again in a minute, or try the rule "
                 "on a saved page."
             ),
-        ),
-        (StoreUnavailableError, Exit.UNREACHABLE, "Is its address right, and is it up?"),
-        (ConnectFailedError, Exit.UNREACHABLE, "Is the address right, and is its site up?"),
-        (
-            FetchTimeoutError,
-            Exit.UNREACHABLE,
-            "Try again in a minute, or give it more time in the biz's document.",
-        ),
-        (ConfigError, Exit.BAD_INPUT, ""),
-        (InvalidRequestError, Exit.BAD_INPUT, ""),
-        (
-            UnknownRuleError,
-            Exit.BAD_INPUT,
-            "The rules of a biz are in its configuration: see `crawlfleet config pull --help`.",
-        ),
-        (ApiError, Exit.FAILED, f"Does a Crawlfleet API answer there? {_SERVICE}"),
-    )
+            sdk.ApiError: f"Does a Crawlfleet API answer there? {_SERVICE}",
+        },
+        Exit.TIME_OUT: {
+            sdk.WaitTimeoutError: waiting,
+            NoRoomError: (
+                "Wait longer with --timeout, or submit later what comes after those: it was not "
+                "sent."
+            ),
+        },
+        Exit.NOT_FOUND: {
+            UnknownJobError: (
+                "A job is what `submit --job` or the fire of a schedule named. Its counters are "
+                f"kept for {JOB_LIFE.days} days after its requests."
+            ),
+            UnknownPageError: (
+                "Pages are remembered once they are read, where the biz's document has a "
+                "`recrawl`: submit it, and ask again when it is done."
+            ),
+            UnknownSegmentError: "`crawlfleet seeds totals BIZ` counts them.",
+            NotFoundError: (
+                "See `crawlfleet requests BIZ` or `crawlfleet schedule list BIZ`; requests expire, "
+                "and dead letters can be purged."
+            ),
+            errors.UnknownBizError: (
+                "A biz is a document of the configuration: see `crawlfleet config push --help`."
+            ),
+        },
+    }
+    if (
+        isinstance(error, InvalidRequestError)
+        and command in {"job", "schedule"}
+        and (names := [each.field for each in error.problems if _can_be_filled(each)])
+    ):
+        place = names[0].removeprefix("values.").partition("[")[0]
+        return Exit.BAD_INPUT, f"`--value {place}=...` fills it; given again, with one more value."
     if isinstance(error, InvalidRequestError) and all(
         each.field in {"id", "request_id"} for each in error.problems
     ):
         return Exit.BAD_INPUT, _IDS
-    for kind, code, hint in meanings:
-        if isinstance(error, kind):
+    known = {kind: (code, hint) for code, of in meanings.items() for kind, hint in of.items()}
+    for kind in type(error).__mro__:  # the most special kind that is known
+        if kind in known:
+            code, hint = known[kind]
             return code, _NEXT.get((command, kind), hint)
     return Exit.FAILED, ""

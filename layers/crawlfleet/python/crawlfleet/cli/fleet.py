@@ -5,41 +5,27 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from crawlfleet.cli.console import (
-    ROWS,
-    Exit,
-    draw,
-    emit,
-    limit_option,
-    listing,
-    moment,
-    note,
-    page_size,
-    printable,
-    table,
-    with_api,
-)
+from crawlfleet.cli import console
+from crawlfleet.cli.console import Exit
+from crawlfleet.cli.terminal import say
+from crawlfleet.kernel.errors import NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.table import Table
 
-    from crawlfleet.sdk import Client, Fleet, HostState
+    from crawlfleet.sdk import Client, Fleet, HostState, ProxyPoolHealth
 
 
 _FIGURES: Final = (
-    "Latency",
-    "MemoryRatio",
-    "CacheRatio",
-    "Connections",
-    "SlowOperations",
-    "LagSeconds",
+    *("Latency", "MemoryRatio", "CacheRatio"),
+    *("Connections", "SlowOperations", "LagSeconds"),
 )
 
 
 @click.command()
-@with_api()
+@console.with_api()
 def fleet(fleet: "Client", as_json: bool) -> int:
     """Show the whole fleet: workers, bizs, hosts, parts. For operators' keys.
 
@@ -47,73 +33,109 @@ def fleet(fleet: "Client", as_json: bool) -> int:
     """
     found = fleet.fleet()
     if as_json:
-        return emit(found)
-    click.echo(printable(headline(found)))
+        return console.emit(found)
+    say(headline(found))
     if len(found.pools) > 1 or any(pool.stated for pool in found.pools):
-        draw(_pools(found))
-    draw(_parts(found))
+        console.draw(_pools(found))
+        say()
+    console.draw(_parts(found))
     if found.bizs:
-        draw(_bizs(found))
+        say()
+        console.draw(_bizs(found))
     if found.hosts:
-        draw(hosts_table(found.hosts, title=f"hosts ({found.hosts_seen} looked at)"))
+        say()
+        console.draw(hosts_table(found.hosts, title=f"hosts ({found.hosts_seen} looked at)"))
+    for pool in found.proxies or ():
+        _draw_proxies(pool)
     for one in found.unread:
-        note(f"could not be looked at: {one.what}: {one.why}")
+        console.note(f"could not be looked at: {one.what}: {one.why}")
     for part in found.parts:
         for name, why in sorted(part.missing.items()):
-            note(f"{part.part} {part.name} has no {name}: {why}")
+            console.note(f"{part.part} {part.name} has no {name}: {why}")
     return Exit.FINE
 
 
 @click.command()
-@with_api("biz")
+@console.with_api("biz")
 def hosts(fleet: "Client", biz: str, as_json: bool) -> int:
-    """List the hosts that a biz is at or waits for, the worst first.
+    """List the hosts that a biz is at or waits for, the worst first, and its proxies.
 
     A host is throttled while it is left alone after a 429, a 503 or a failed connection, and until
-    it is trusted again. Shares and times are those of the last one to two minutes.
+    it is trusted again. Shares and times are those of the last one to two minutes. A proxy is away
+    while all workers leave it out: until then, and until one of them has tried it with success.
     """
     found = fleet.hosts(biz)
+    try:
+        pools = fleet.proxies(biz)
+    except NotFoundError:  # an older API
+        pools = []
     if as_json:
-        return emit({"hosts": found})
-    if not found:
-        note("nothing of this biz is at a host now, or waits for one")
-        return Exit.FINE
-    draw(hosts_table(found))
+        return console.emit({"hosts": found, "proxies": pools})
+    if found:
+        console.draw(hosts_table(found))
+    else:
+        console.note("nothing of this biz is at a host now, or waits for one")
+    for pool in pools:
+        _draw_proxies(pool)
     return Exit.FINE
 
 
 @click.command()
-@with_api("biz")
+@console.with_api("biz")
 def workers(fleet: "Client", biz: str, as_json: bool) -> int:
     """List the workers and what they hold of a biz.
 
     phi is how sure the detector is that a worker is dead, as a power of ten. It counts silence that
-    was watched: a worker that went silent while nobody watched is unwatched, until the workers or
-    the minute's tick have looked for some seconds.
+    was watched: a worker that went silent while nobody watched is unwatched, until other
+    workers or the next tick watch it for some seconds.
     """
     found = fleet.workers(biz)
     if as_json:
-        return emit({"workers": found})
-    draw(
-        table(
-            ["worker", "pool", "health", "phi>", "silent>", "since", "held>"],
-            [
-                (
-                    each.worker,
-                    each.pool,
-                    each.health,
-                    f"{each.phi:.1f}",
-                    f"{each.silent_seconds:.1f} s",
-                    moment(each.since),
-                    each.held,
-                )
-                for each in found
-            ],
+        return console.emit({"workers": found})
+    rows = [
+        (
+            *(each.worker, each.pool, each.health, f"{each.phi:.1f}"),
+            *(f"{each.silent_seconds:.1f} s", each.since, each.held, each.version),
         )
-    )
+        for each in found
+    ]
+    titles = ["worker", "pool", "health", "phi>", "silent>", "since", "held>", "version"]
+    console.draw_table(titles, rows, least=["version", "phi", "since", "pool"])
     if not found:
-        note("no worker lives; one starts when there is work")
+        console.note("no worker lives; one starts when there is work")
     return Exit.FINE
+
+
+@click.command()
+@console.with_api()
+def shares(fleet: "Client", as_json: bool) -> int:
+    """Show what tenants have of workers and stores: all of them with an operator's key.
+
+    While several tenants have work each has its part of what workers can do, by its share; what one
+    leaves is the others'. A ceiling is shown as used / allowed; what has none is shown as used.
+    """
+    found = fleet.shares()
+    if as_json:
+        return console.emit({"tenants": found})
+    names = list(dict.fromkeys(one.limit for each in found for one in each.ceilings))
+    rows = []
+    for each in found:
+        ceilings = {one.limit: _of_ceiling(one.used, one.allowed) for one in each.ceilings}
+        state = (each.tenant, each.share, f"{each.part:.0%}", each.ready, each.in_flight)
+        rows.append((*state, *(ceilings.get(name, "") for name in names)))
+    titles = ["tenant", "share>", "part>", "ready>", "in flight>"]
+    console.draw_table([*titles, *(f"{name.removeprefix('ceilings.')}>" for name in names)], rows)
+    return Exit.FINE
+
+
+def _of_ceiling(used: float | None, allowed: float | None) -> str:
+    """Write how much there is of how much.
+
+    >>> _of_ceiling(5, 1000), _of_ceiling(None, 2.5), _of_ceiling(None, None)
+    ('5 / 1,000', '2.5', '')
+    """
+    there = (one for one in (used, allowed) if one is not None)
+    return " / ".join(f"{one:g}" if one < 1_000 else f"{one:,.0f}" for one in there)
 
 
 def headline(found: "Fleet") -> str:
@@ -151,15 +173,14 @@ def headline(found: "Fleet") -> str:
 
 def hosts_table(found: "Sequence[HostState]", title: str | None = None) -> "Table":
     """Hosts as a table."""
-    return table(
+    return console.table(
         ["host", "state", "until", "well>", "answers in>", "asked/s>", "waiting>"],
         [
             (
                 host.host,
                 "throttled" if host.throttled else "well" if host.success_share else "-",
-                moment(host.backing_off_until),
-                _share(host.success_share),
-                _seconds(host.latency_seconds),
+                *(host.backing_off_until, _known("{:.0%}", host.success_share)),
+                _known("{:.2f} s", host.latency_seconds),
                 f"{host.asked / host.window_seconds:.1f}" if host.asked else "-",
                 host.waiting,
             )
@@ -169,20 +190,38 @@ def hosts_table(found: "Sequence[HostState]", title: str | None = None) -> "Tabl
     )
 
 
+def _draw_proxies(pool: "ProxyPoolHealth") -> None:
+    """Draw a pool of proxies; where none was used of late, a note."""
+    if not pool.proxies:
+        console.note(f"proxies {pool.name}: no worker has used them of late")
+        return
+    rows = [
+        (
+            *(one.place, "away" if one.away else "well", one.until),
+            *(_known("{:.0%}", one.success_share), _known("{:.2f} s", one.latency_seconds)),
+            *(one.fault or None, one.seen_by or None),
+        )
+        for one in pool.proxies
+    ]
+    size = "?" if pool.size is None else f"{pool.size:,}"
+    titles = ["proxy", "state", "until", "well>", "answers in>", "last fault", "seen by"]
+    console.draw(
+        console.table(titles, rows, title=f"proxies {pool.name} ({pool.away:,} of {size} away)")
+    )
+
+
 def _pools(found: "Fleet") -> "Table":
     """Make a table of pools: place, workers by health, and targets."""
-    return table(
+    return console.table(
         [
             *("pool", "memory>", "where", "alive>", "busy>", "idle>", "dead>", "wanted>"),
             *("kept>", "stated>", "done>", "failed>"),
         ],
         [
             (
-                pool.name,
-                "-" if pool.memory_mb is None else f"{pool.memory_mb:,} MB",
+                *(pool.name, _known("{:,} MB", pool.memory_mb)),
                 " ".join(word for word in (pool.region, pool.network) if word) or "-",
-                *(pool.alive, pool.busy, pool.idle, pool.dead),
-                "-" if pool.wanted is None else pool.wanted,
+                *(pool.alive, pool.busy, pool.idle, pool.dead, pool.wanted),
                 *(pool.kept, pool.stated, f"{pool.done:,}", f"{pool.failed:,}"),
             )
             for pool in found.pools
@@ -192,7 +231,7 @@ def _pools(found: "Fleet") -> "Table":
 
 
 def _parts(found: "Fleet") -> "Table":
-    return table(
+    return console.table(
         ["part", "name", "up", *(f"{name}>" for name in _FIGURES), "problem"],
         [
             (
@@ -209,13 +248,12 @@ def _parts(found: "Fleet") -> "Table":
 
 
 def _bizs(found: "Fleet") -> "Table":
-    return table(
+    return console.table(
         ["biz", "queued>", "leased>", "delayed>", "oldest>", "in/s>", "out/s>", "ends in>", "late"],
         [
             (
                 f"{biz.tenant}/{biz.biz}",
-                *("-" if one is None else f"{one:,}" for one in (biz.queued, biz.leased)),
-                "-" if biz.delayed is None else f"{biz.delayed:,}",
+                *(_known("{:,}", count) for count in (biz.queued, biz.leased, biz.delayed)),
                 f"{biz.oldest_seconds:.0f} s",
                 "-" if biz.rates is None else f"{biz.rates.submitted.per_60s:.1f}",
                 "-" if biz.rates is None else f"{biz.rates.processed.per_60s:.1f}",
@@ -238,44 +276,36 @@ def _figure(name: str, value: float | None) -> str:
     return f"{value:g}"
 
 
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0%}"
-
-
-def _seconds(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f} s"
+def _known(form: str, value: float | None) -> str:
+    return "-" if value is None else form.format(value)
 
 
 @click.command()
 @click.option("--all", "ended", is_flag=True, help="Also what is over, for three months.")
-@limit_option
-@with_api()
+@console.limit_option
+@console.with_api()
 def incidents(fleet: "Client", ended: bool, limit: int | None, as_json: bool) -> int:
     """Show what is wrong, and what to do next.
 
     Where, since when, how bad: of the key's own bizs; an operator's key shows everybody's and the
     platform's own. The exit code is 1 while anything is open. With --json a line of JSON for each.
     """
-    rows = limit or (None if as_json else ROWS)
-    found = fleet.incidents(ended=ended, page_size=page_size(limit, as_json))
+    rows = limit or (None if as_json else console.ROWS)
+    found = fleet.incidents(ended=ended, page_size=console.page_size(limit, as_json))
     shown = list(islice(found, rows))
     code = Exit.FAILED if any(each.state == "open" for each in shown) else Exit.FINE
     if as_json:
         for each in shown:
-            emit(each)
+            console.emit(each)
         return code
     if not shown:
-        note("nothing has been wrong" if ended else "nothing is wrong")
+        console.note("nothing has been wrong" if ended else "nothing is wrong")
         return code
     columns = ["state", "severity", "where", "what", "since", "until"]
     lines = [
         (
-            each.state,
-            each.severity,
-            each.place,
-            each.title,
-            moment(each.since),
-            moment(each.over_at if each.state == "over" else None),
+            *(each.state, each.severity, each.place, each.title, each.since),
+            each.over_at if each.state == "over" else None,
         )
         for each in shown
     ]
@@ -287,9 +317,9 @@ def incidents(fleet: "Client", ended: bool, limit: int | None, as_json: bool) ->
         )
         for each in shown
     ]
-    click.echo("\n".join(listing(columns, lines, below)))
+    console.listing(columns, lines, below, least=["until", "severity"])
     if len(shown) == rows and next(found, None) is not None:
-        note(f"there are more than these {rows}: set --limit")
+        console.note(f"there are more than these {rows}: set --limit")
     return code
 
 

@@ -1,109 +1,39 @@
-"""``crawlfleet demands``: what the runs of spiders take of their workers.
-
-``crawlfleet job``: runs of spiders, schedules and lists of URLs.
-"""
+"""``crawlfleet job``: runs of spiders, schedules and lists of URLs."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from itertools import islice
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from crawlfleet.cli.console import (
-    Exit,
-    answer,
-    counted,
-    draw,
-    emit,
-    facts,
-    limit_option,
-    lines_of,
-    moment,
-    note,
-    page_size,
-    place_and_value,
-    show_first,
-    table,
-    url_file_option,
-    url_option,
-    with_api,
-)
+from crawlfleet.cli import console
+from crawlfleet.cli.console import Exit
+from crawlfleet.cli.demands import demand_of, shown_demand
+from crawlfleet.cli.place_values import Values, in_words, pages_options
+from crawlfleet.cli.records.coverage import page_without, show_job, warn_of_empty
+from crawlfleet.cli.spending.costs import draw_lines
+from crawlfleet.cli.spending.forecasts import draw_forecast, forecast, pages_of
+from crawlfleet.cli.spending.quotas import quota_of
+from crawlfleet.cli.terminal import say
+from crawlfleet.kernel.errors import CrawlfleetError
+from crawlfleet.requests.outcomes import ROBOTS_DENIED
 
 if TYPE_CHECKING:
-    from crawlfleet.sdk import Amount, Client, Job, Run, Usage
+    from crawlfleet.sdk import Client, DeadLetter, Job, OwnLink, Record
 
 
-@click.command()
-@click.argument("biz")
-@click.argument("spider", required=False)
-@click.option("--job", help="What the run of this job took; while it goes on, up to now.")
-@with_api()
-def demands(fleet: "Client", biz: str, spider: str | None, job: str | None, as_json: bool) -> int:
-    """Show what the runs of spiders take of a worker.
-
-    Of all spiders and rules of a biz, or of one SPIDER: on average, and at most in its latest 20
-    runs. With --json a line of JSON for each.
-    """
-    if job is not None:
-        if spider is not None:
-            raise click.UsageError("give a SPIDER or a --job, not both")
-        run = fleet.run(biz, job)
-        return answer(run, as_json, _show_run)
-    found = fleet.demands(biz) if spider is None else iter([fleet.demand(biz, spider)])
-    if as_json:
-        for each in found:
-            emit(each)
-        return Exit.FINE
-    rows = [(each.spider, each.runs, *_of(each.usage), moment(each.measured_at)) for each in found]
-    if not rows:
-        note("nothing was learnt yet: a run is, about a minute after its job has ended")
-        return Exit.FINE
-    columns = ["spider or rule", "runs>", "memory>", "CPU>", "bandwidth>", "measured"]
-    draw(table(columns, rows, title="of each worker: on average / at most"))
-    return Exit.FINE
-
-
-def _show_run(run: "Run") -> None:
-    memory, cpu, bandwidth = _of(run.usage)
-    rows = [
-        ("job", run.job),
-        ("spider", run.spider),
-        ("memory, on average / at most", memory),
-        ("CPU", cpu),
-        ("bandwidth", bandwidth),
-        ("time at work", f"{run.seconds:,.1f} s of {counted(run.workers, 'worker')}"),
-        ("attempts", f"{run.requests:,}, of which {run.errors:,} failed"),
-        ("records", f"{run.records:,}"),
-        ("downloaded", f"{run.bytes:,} bytes"),
-        ("ended", moment(run.ended_at) if run.ended_at else "not yet"),
-        ("learnt", moment(run.learnt_at) if run.learnt_at else "not yet"),
-    ]
-    draw(facts(row for row in rows if row[1] is not None))
-
-
-def _of(usage: "Usage") -> tuple[str, str, str]:
-    """Memory, CPU and bandwidth."""
-    return (
-        _amount(usage.memory, 2.0**20, "MB"),
-        _amount(usage.cpu, 1.0, "GHz"),
-        _amount(usage.bandwidth, 1e3, "kB/s"),
-    )
-
-
-def _amount(amount: "Amount", unit: float, name: str) -> str:
-    """Write an amount on average, and at most.
-
-    >>> from crawlfleet.sdk import Amount
-    >>> _amount(Amount(average=1_500.0, maximum=42_000.0), 1e3, "kB/s")
-    '1.50 / 42.00 kB/s'
-    """
-    return f"{amount.average / unit:,.2f} / {amount.maximum / unit:,.2f} {name}"
-
-
+_timeout = click.option(
+    "--timeout", type=click.FloatRange(min=0), default=3600.0, show_default=True, metavar="SECONDS"
+)
 #: URLs that a job takes at once; a pattern makes any number.
 _MOST_URLS = 10_000
+#: Records that are looked at for a page without a value, and dead letters for their reasons.
+_LOOKED_AT = 100
+#: Fields of what a worker's link to the site must be like.
+_LINK = ("test_url", "seconds_below", "bytes_per_second_above")
 _STATES = ("placing", "expanding", "running", "cancelling", "done", "cancelled", "unplaced")
 
 
@@ -113,166 +43,155 @@ def job() -> None:
 
 
 @job.command()
-@click.option("--spider", help="A spider that the biz keeps.")
-@click.option("--version", type=click.IntRange(min=1), help="Of the spider; else its newest.")
-@click.option("--rule", help="A rule, with pages of its own, instead of a spider.")
-@url_option
-@url_file_option
-@click.option("--pattern", help="Pages with places in braces: https://shop.example/{page}.")
-@click.option(
-    "--range",
-    "ranges",
-    multiple=True,
-    metavar="PLACE=FIRST..LAST",
-    help="Whole numbers that go into a place of the pattern.",
-)
-@click.option(
-    "--value",
-    "values",
-    multiple=True,
-    metavar="PLACE=VALUE",
-    help="What goes into a place that the spider's start, or the pattern, leaves open.",
-)
+@pages_options
 @click.option("--priority", type=click.IntRange(0, 10), help="From 0 to 10; usually 5.")
 @click.option("--pool", help="Whose workers alone do it. Default: its spider's, or the usual ones.")
+@click.option(
+    "--test-url", help="What a worker asks for to measure its link, where jobs are bid for."
+)
+@click.option(
+    "--seconds-below", type=float, help="To the first byte of that, for a worker to bid for it."
+)
+@click.option(
+    "--bytes-per-second-above", type=int, help="Of that, for a worker to bid for the job."
+)
+@click.option(
+    "--demand",
+    "demanded",
+    multiple=True,
+    metavar="RESOURCE=AMOUNT",
+    help="What it takes of a worker, not what its spider's runs took: memory in MB, cpu in GHz, "
+    "bandwidth in kB/s. AVERAGE..MAXIMUM is both: memory=300..512.",
+)
+@console.segment_option
+@click.option(
+    "--quota",
+    "limits",
+    multiple=True,
+    metavar="UNIT=MOST[/PERIOD]",
+    help="The most that it may use: requests=1000, records=500/day, bytes=1000000000/month. At "
+    "one without a period its open requests end as dead letters; at one of /day, /month or "
+    "/all they wait, in all for `crawlfleet quota set`.",
+)
+@console.user_option
+@console.traceparent_option
 @click.option("--name", help="Under one name there is one job.")
 @click.option("--wait", "waits", is_flag=True, help="Wait until it has ended.")
-@click.option(
-    "--timeout", type=click.FloatRange(min=0), default=3600.0, show_default=True, metavar="SECONDS"
-)
-@with_api("biz")
+@_timeout
+@console.with_api("biz")
 def start(
     fleet: "Client",
     biz: str,
-    spider: str | None,
-    version: int | None,
-    rule: str | None,
+    *,
     urls: Sequence[str],
     source: IO[str] | None,
     pattern: str | None,
-    ranges: Sequence[str],
-    values: Sequence[str],
-    priority: int | None,
-    pool: str | None,
-    name: str | None,
+    values: dict[str, Values],
+    demanded: Sequence[str],
+    limits: Sequence[str],
     waits: bool,
     timeout: float,
     as_json: bool,
+    **given: Any,
 ) -> int:
-    """Start a job: a run of a spider, or of a rule on pages."""
-    pages = [*urls, *lines_of(source)]
-    if bool(spider) + bool(pages) + bool(pattern) != 1:
+    """Start a job: a run of a spider, or of a rule on pages.
+
+    A --rule that is the spider of an executor may do without pages: its parameters name where it
+    begins, as start_url of a list does.
+    """
+    pages = [*urls, *console.lines_of(source)]
+    ways = bool(given["spider"]) + bool(pages) + bool(pattern)
+    if ways > 1 or not (ways or given["rule"]):
         raise click.UsageError("a job is of a --spider, or of pages: --url, --file or --pattern")
     if len(pages) > _MOST_URLS:
         raise click.UsageError(
             f"a job takes {_MOST_URLS:,} URLs, and these are {len(pages):,}: `crawlfleet submit "
             f"{biz} --file FILE --job NAME` takes any number of them"
         )
-    given: dict[str, Any] = {"spider": spider, "version": version, "rule": rule}
-    if pages:
-        given["urls"] = pages
-    if pattern:
-        given["start"] = {"pattern": pattern, "values": _ranges(ranges)}
-    elif ranges:
-        raise click.UsageError("--range is of a --pattern")
-    if values:
-        given["values"] = dict(place_and_value(value, "--value") for value in values)
-    found = fleet.start_job(biz, **given, priority=priority, pool=pool, name=name)
+    given |= pages_of(pages, pattern, values)
+    link = {name: given.pop(name) for name in _LINK}
+    given["link"] = {name: one for name, one in link.items() if one is not None} or None
+    given["demand"] = demand_of(demanded) or None
+    given["quotas"] = [quota_of(limit) for limit in limits] or None
+    say_known(fleet, biz, given["name"], "nothing is started twice; another --name starts one")
+    found = fleet.start_job(biz, **given)
     if waits:
+        if given["name"] is None:
+            console.note(f"{found.name} is started")
         return _followed(fleet, biz, found.name, timeout, as_json)
     if as_json:
-        return emit(found)
-    click.echo(f"{found.name} {found.state}, {counted(found.size, 'task')}")
-    note(f"to follow it: crawlfleet job wait {biz} {found.name}")
+        return console.emit(found)
+    say(f"{found.name} {found.state}, {console.counted(found.size, 'task')}")
+    console.note(f"to follow it: crawlfleet job wait {biz} {found.name}")
     return Exit.FINE
+
+
+job.add_command(forecast)
 
 
 @job.command("list")
 @click.option("--state", multiple=True, type=click.Choice(_STATES), help="In this state.")
 @click.option("--spider", help="Runs of this spider.")
 @click.option("--schedule", help="Fired by this schedule.")
-@limit_option
-@with_api("biz")
+@console.limit_option
+@console.with_api("biz")
 def list_all(
-    fleet: "Client",
-    biz: str,
-    state: Sequence[str],
-    spider: str | None,
-    schedule: str | None,
-    limit: int | None,
-    as_json: bool,
+    fleet: "Client", biz: str, state: Sequence[str], limit: int | None, as_json: bool, **of: Any
 ) -> int:
     """List jobs, the newest first.
 
     With --json a line of JSON for each.
     """
-    size = page_size(limit, as_json)
-    found = fleet.jobs(
-        biz, state=list(state) or None, spider=spider, schedule=schedule, page_size=size
-    )
-    show_first(
-        found,
-        limit,
-        as_json,
-        _list,
-        none="there are none: `crawlfleet job start` starts one",
-        narrow="narrow them by --state, or set --limit",
-    )
-    return Exit.FINE
+    size = console.page_size(limit, as_json)
+    found = fleet.jobs(biz, state=list(state) or None, page_size=size, **of)
+    none = "there are none: `crawlfleet job start` starts one"
+    narrow = "narrow them by --state, or set --limit"
+    return console.show_first(found, limit, as_json, _list, none=none, narrow=narrow)
 
 
 def _list(shown: "Sequence[Job]") -> None:
-    draw(
-        table(
-            ["name", "state", "of", "tasks>", "made>", "started", "ended"],
-            [
-                (
-                    each.name,
-                    each.state,
-                    each.spider or each.schedule or each.rule,
-                    each.size,
-                    each.expanded,
-                    moment(each.created_at),
-                    moment(each.ended_at),
-                )
-                for each in shown
-            ],
+    rows = [
+        (
+            *(each.name, each.state, each.spider or each.schedule or each.rule or each.by),
+            each.size or sum(each.counts.values()) or None,  # of submissions: once it has ended
+            *(each.counts.get(end) for end in ("done", "dead")),
+            *(console.to_second(each.created_at), console.to_second(each.ended_at)),
         )
+        for each in shown
+    ]
+    console.draw_table(
+        ["name", "state", "of", "tasks>", "done>", "dead>", "started", "ended"],
+        rows,
+        cut=["of"],
+        least=["ended", "of", "tasks", "started"],
     )
 
 
 @job.command()
-@with_api("biz", "name")
+@console.with_api("biz", "name")
 def show(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
     """Show one job: how far it is, and where its tasks are."""
-    found = fleet.job(biz, name)
-    if as_json:
-        return emit(found)
-    _show(found)
-    _advise(biz, found)
-    return Exit.FINE
+    return console.answer(fleet.job(biz, name), as_json, lambda one: _show(fleet, biz, one))
 
 
 @job.command()
-@click.option(
-    "--timeout", type=click.FloatRange(min=0), default=3600.0, show_default=True, metavar="SECONDS"
-)
-@with_api("biz", "name")
+@_timeout
+@console.with_api("biz", "name")
 def wait(fleet: "Client", biz: str, name: str, timeout: float, as_json: bool) -> int:
     """Wait until a job has ended; fails unless all of its tasks are done."""
     return _followed(fleet, biz, name, timeout, as_json)
 
 
 @job.command()
-@with_api("biz", "name")
+@console.with_api("biz", "name")
 def cancel(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
     """Cancel a job: what is open of it ends, downloads under way too."""
     found = fleet.cancel_job(biz, name)
     if as_json:
-        return emit(found)
-    click.echo(f"{found.name} {found.state}")
+        return console.emit(found)
+    say(f"{found.name} {found.state}")
     if not found.ended:
-        note(f"its tasks are being cancelled: crawlfleet job wait {biz} {found.name}")
+        console.note(f"its tasks are being cancelled: crawlfleet job wait {biz} {found.name}")
     return Exit.FINE
 
 
@@ -283,29 +202,55 @@ def cancel(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
     is_flag=True,
     help="Read by the rule as it is now, not as it was when the job was started.",
 )
-@with_api("biz", "name")
+@console.with_api("biz", "name")
 def retry(fleet: "Client", biz: str, name: str, current: bool, as_json: bool) -> int:
     """Have the failed tasks of a job worked on again."""
     done = fleet.retry_job(biz, name, rule="current" if current else "frozen")
     if as_json:
-        return emit(done)
-    click.echo(f"retried {done.retried}")
+        return console.emit(done)
+    say(f"retried {done.retried}")
     if done.skipped:
-        old = counted(done.skipped, "task")
-        note(f"left {old} whose time to live has passed: start a job of those pages")
+        old = console.counted(done.skipped, "task")
+        console.note(f"left {old} whose time to live has passed: start a job of those pages")
     return Exit.FINE
 
 
+def say_known(fleet: "Client", biz: str, name: str | None, what_follows: str) -> None:
+    """Say that there is a job of a name already, and since when."""
+    if name is None:
+        return
+    with suppress(CrawlfleetError):  # there is none; or the command itself says what is wrong
+        known = fleet.job(biz, name)
+        since = console.moment(known.created_at.replace(microsecond=0))
+        console.note(f"job {name} was there already, since {since}: {what_follows}")
+
+
 def _followed(fleet: "Client", biz: str, name: str, timeout: float, as_json: bool) -> int:
-    with _bar(hidden=as_json) as reported:
-        found = fleet.wait_job(biz, name, timeout, progress=reported)
+    found = followed(fleet, biz, name, timeout, hidden=as_json)
     if as_json:
-        emit(found)
+        console.emit(found)
     else:
-        said = ", ".join(f"{count} {how}" for how, count in found.counts.items() if count)
-        click.echo(f"{found.name} {found.state}" + (f": {said}" if said else ""))
-        _advise(biz, found)
-    failed = sum(count for how, count in found.counts.items() if how != "done")
+        say_end(fleet, biz, found)
+    return exit_code_of(found)
+
+
+def followed(fleet: "Client", biz: str, name: str, timeout: float, *, hidden: bool) -> "Job":
+    """Wait for a job, and for what its pages lead to, with a bar unless that is hidden."""
+    with _bar(hidden=hidden) as reported:
+        return fleet.wait_job(biz, name, timeout, progress=reported)
+
+
+def say_end(fleet: "Client", biz: str, found: "Job") -> None:
+    """Say how a job has ended, and what may be done about it."""
+    said = ", ".join(f"{count} {how}" for how, count in found.counts.items() if count)
+    say(f"{found.name} {found.state}" + (f": {said}" if said else ""))
+    _advise(fleet, biz, found)
+
+
+def exit_code_of(found: "Job") -> Exit:
+    """Return the exit code of a job that has ended: 1 unless all of its tasks are done."""
+    # Others are in final states of the biz's own, which says what these mean.
+    failed = sum(count for how, count in found.counts.items() if how not in {"done", "others"})
     return Exit.FINE if found.state == "done" and not failed else Exit.FAILED
 
 
@@ -317,7 +262,7 @@ def _bar(*, hidden: bool) -> Iterator[Callable[["Job"], None]]:
     def trouble(found: "Job") -> None:
         if found.trouble and found.trouble not in reported and not hidden:
             reported.add(found.trouble)
-            note(found.trouble)
+            console.note(found.trouble)
 
     if hidden or not sys.stderr.isatty():
         yield trouble
@@ -362,60 +307,119 @@ def _in_words(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5_400 else f"{seconds / 3600:.1f} h"
 
 
-def _show(found: "Job") -> None:
+def _show(fleet: "Client", biz: str, found: "Job") -> None:
     of = f"{found.spider} (version {found.spider_version})" if found.spider else None
     progress = found.progress
+    rate = progress.per_second if progress is not None else None
     rows: list[tuple[str, Any]] = [
         ("name", found.name),
         ("state", found.state),
         ("spider", of),
         ("schedule", found.schedule),
-        ("rule", f"{found.rule} ({found.rule_version})"),
+        ("rule", f"{found.rule} ({found.rule_version})" if found.rule else None),
         ("started by", found.by),
-        ("started", moment(found.created_at)),
+        ("started", found.created_at),
         ("pattern", found.pattern),
         ("values", ", ".join(f"{place}={value}" for place, value in found.values.items()) or None),
+        *((f"  {place}", in_words(each)) for place, each in found.places.items()),
         ("priority", found.priority),
         ("pool", found.pool),
+        ("link", _shown_link(found.link)),
+        ("demand", shown_demand(found.demand)),
         ("won by", found.worker),
-        ("won", moment(found.placed_at) if found.placed_at else None),
+        ("won", found.placed_at),
         ("demand lowered", f"{found.lowered} times" if found.lowered else None),
-        ("tasks", found.size),
-        ("made", found.expanded),
+        ("tasks", found.size or None),
+        ("made", found.expanded or None),
+        ("segment", found.segment),
+        ("known links", (found.known_links and f"{found.known_links} in {found.known_in}") or None),
         ("refused", found.refused or None),
         (
             "ended tasks",
             progress and f"{progress.ended} of {progress.tasks} ({progress.ended_share:.1%})",
         ),
-        ("rate", progress and progress.per_second and f"{progress.per_second:.2f} a second"),
-        ("will end", moment(progress.ends_at) if progress and progress.ends_at else None),
-        ("cancelled", moment(found.cancelled_at) if found.cancelled_at else None),
-        ("ended", moment(found.ended_at) if found.ended_at else None),
+        # Of a job that was cancelled it would count what was swept, not what was read.
+        ("rate", (rate and not found.cancelled_at and f"{rate:.2f} a second") or None),
+        ("will end", progress and progress.ends_at),
+        ("cancelled", found.cancelled_at),
+        ("ended", found.ended_at),
         ("trouble", found.trouble),
     ]
-    draw(facts((name, value) for name, value in rows if value is not None))
+    console.draw(console.facts((name, value) for name, value in rows if value is not None))
     if found.ledger is not None:
         names = found.ledger.__struct_fields__
         terms = [(name, getattr(found.ledger, name)) for name in names]
-        draw(table(["tasks", "number>"], [term for term in terms if term[1] or term[0] == "done"]))
+        rows = [term for term in terms if term[1] or term[0] == "done"]
+        console.draw_table(["state", "tasks>"], rows, apart=True)
+    if found.forecast is not None:
+        draw_forecast(found.forecast, found.took)
+    if found.cost is not None:
+        draw_lines(found.cost, "cost")
+    show_job(found.coverage)
     for why in found.refusals:
-        note(f"refused: {why}")
+        console.note(f"refused: {why}")
+    _advise(fleet, biz, found)
 
 
-def _advise(biz: str, found: "Job") -> None:
+def _advise(fleet: "Client", biz: str, found: "Job") -> None:
+    for covered in found.coverage:
+        if covered.empty:
+            read = _some_records(fleet, biz, found.name, covered.rule)
+            warn_of_empty(biz, [covered], page_without(read, covered.empty))
+    if found.known_links:
+        all_of_them = "`--segment job` reads all"
+        if found.by == "submission":
+            all_of_them = (
+                f"`crawlfleet job start {biz} --rule RULE --url URL --segment job` reads all"
+            )
+        pages = console.counted(found.known_links, "page")
+        console.note(
+            f"{pages} that its links lead to were not read: known in segment {found.known_in}, by "
+            f"what was read before; {all_of_them}"
+        )
     dead = found.ledger.dead if found.ledger is not None else found.counts.get("dead", 0)
     if dead:
-        note(f"what failed: crawlfleet dead list {biz} --job {found.name}")
-        if found.state not in {"cancelled", "cancelling"}:
-            note(f"to have it worked on again: crawlfleet job retry {biz} {found.name}")
+        console.note(f"what failed: crawlfleet dead list {biz} --job {found.name}")
+        denied, others = _denied(fleet, biz, found.name)
+        if denied is not None:
+            console.note(
+                f"robots.txt forbids {'some' if others else 'them'}, as {denied.url} "
+                f"({denied.error}): they would end so again. Where the site has agreed to it, "
+                "`politeness: {robots: ignore}` in the biz's document reads them; else `deny` of "
+                "the rule's `follow` leaves them out"
+            )
+        if others and found.state not in {"cancelled", "cancelling"}:
+            again = f"crawlfleet job retry {biz} {found.name}"
+            console.note(f"to have it worked on again: {again}")
+            console.note(f"by its rule as it is now, if that was mended: {again} --current-rule")
 
 
-def _ranges(given: Sequence[str]) -> dict[str, dict[str, int]]:
-    found = {}
-    for text in given:
-        place, numbers = place_and_value(text, "--range")
-        first, dots, last = numbers.partition("..")
-        if not (dots and first.isdigit() and last.isdigit()):
-            raise click.UsageError(f"--range {text}: such as page=1..50")
-        found[place] = {"first": int(first), "last": int(last)}
-    return found
+def _denied(fleet: "Client", biz: str, job: str) -> "tuple[DeadLetter | None, bool]":
+    """Return a dead letter of a job that robots.txt forbids, and whether others died otherwise."""
+    try:
+        letters = fleet.dead_letters(biz, job=job, page_size=_LOOKED_AT)
+        looked = list(islice(letters, _LOOKED_AT))
+    except CrawlfleetError:  # what died was said
+        return None, True
+    denied = [one for one in looked if one.reason == ROBOTS_DENIED]
+    return next(iter(denied), None), not looked or len(denied) < len(looked)
+
+
+def _some_records(fleet: "Client", biz: str, job: str, rule: str) -> "list[Record]":
+    """Read some records of a job, to name a page; none where they cannot be read."""
+    with suppress(CrawlfleetError):
+        return list(
+            islice(fleet.records(biz, job=job, rule=rule, page_size=_LOOKED_AT), _LOOKED_AT)
+        )
+    return []
+
+
+def _shown_link(link: "OwnLink | None") -> str | None:
+    if link is None:
+        return None
+    parts = (
+        (link.test_url, "{}"),
+        (link.seconds_below, "below {:g} s to the first byte"),
+        (link.bytes_per_second_above, "above {:,} bytes/s"),
+    )
+    return ", ".join(words.format(part) for part, words in parts if part is not None)

@@ -37,9 +37,9 @@ def up(state: Path | None, as_json: bool, arguments: Sequence[str]) -> int:
 
     Prints its addresses and keeps running; `crawlfleet down` stops it. The commands of this program
     and the SDK find it by themselves below the folder that holds its state. Further arguments go to
-    `python -m infra.local up`: --port, --consumers, --scrapy, --foreground.
+    `python -m infra.local up`: --port, --consumers, --scrapy, --extra, --foreground.
     """
-    root = find_checkout()
+    root = find_checkout("up")
     folder = state_folder(state, root)
     command = ["infra.local", "up", "--state", str(folder), *arguments]
     code = _run(root, command, quiet=as_json)
@@ -54,7 +54,7 @@ def up(state: Path | None, as_json: bool, arguments: Sequence[str]) -> int:
 @_passes_on
 def down(state: Path | None, as_json: bool, arguments: Sequence[str]) -> int:
     """Stop what `up` started; its data stays."""
-    root = find_checkout()
+    root = find_checkout("down")
     folder = state_folder(state, root)
     command = ["infra.local", "down", "--state", str(folder), *arguments]
     code = _run(root, command, quiet=as_json)
@@ -75,7 +75,7 @@ def demo(url: str | None, as_json: bool, arguments: Sequence[str]) -> int:
     `python -m infra.local.demo`: --pages.
     """
     options = [*(["--url", url] if url else []), *(["--json"] if as_json else [])]
-    return _run(find_checkout(), ["infra.local.demo", *options, *arguments])
+    return _run(find_checkout("demo"), ["infra.local.demo", *options, *arguments])
 
 
 def _run(root: Path, command: Sequence[str], *, quiet: bool = False) -> int:
@@ -118,10 +118,11 @@ def state_folder(state: Path | None, root: Path) -> Path:
     return (root if here.is_relative_to(root) else here) / _STATE
 
 
-def find_checkout(starts: Sequence[Path] | None = None) -> Path:
+def find_checkout(command: str, starts: Sequence[Path] | None = None) -> Path:
     """Find the project's checkout: the working directory's, or the one that this package lies in.
 
-    ``starts`` are other places to look from.
+    ``starts`` are other places to look from. Where there is none it is said where the ``command``
+    is to be run.
     """
     for start in starts or (Path.cwd(), Path(__file__).resolve().parent):
         for folder in (start, *start.parents):
@@ -131,7 +132,7 @@ def find_checkout(starts: Sequence[Path] | None = None) -> Path:
                 return folder
     note(
         "crawlfleet: the local cloud is part of the project's checkout, and there is none here.\n"
-        "Clone the project, go into its folder and run `make up` or `make demo`.\n"
+        f"In the folder that the project was cloned to, run `make {command}`.\n"
         "To use a Crawlfleet that runs elsewhere, set CRAWLFLEET_API_URL and CRAWLFLEET_API_KEY."
     )
     raise click.exceptions.Exit(Exit.NOT_FOUND)

@@ -6,16 +6,19 @@ says on standard error what went wrong and what to do next.
 """
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 from crawlfleet import __version__
 from crawlfleet.cli.console import Exit
 from crawlfleet.cli.failures import report
+from crawlfleet.cli.terminal import say
 from crawlfleet.kernel.errors import CrawlfleetError
 
 _INTERRUPTED: Final = 130
@@ -50,35 +53,49 @@ class Place(NamedTuple):
 
 
 COMMANDS: Final[Mapping[str, Place]] = {
+    "init": Place("rules.init", "init", "Make a commented configuration in FOLDER."),
+    "shell": Place(
+        "rules.shell", "shell", "Try selectors, XPath, JSONPath and transforms on a page."
+    ),
+    "bizs": Place("requests", "bizs", "List your bizs, with their rules and spiders."),
     "submit": Place("submission", "submit", "Submit pages to be collected."),
     "status": Place("requests", "status", "Show everything about one request."),
     "cancel": Place("requests", "cancel", "Cancel a request that no worker has begun."),
+    "transition": Place(
+        "requests", "transition", "Change requests to a biz's own states, and back."
+    ),
     "requests": Place("requests", "requests", "List the requests of a biz."),
     "explain": Place("requests", "explain", "Explain why a request, or a URL, is where it is."),
     "dead": Place("dead_letters", "dead", "Read, replay and purge dead letters."),
     "seeds": Place("seeds", "seeds", "Offer URLs once a segment; count, release, forget them."),
-    "records": Place("records", "records", "Read the records of a biz."),
+    "records": Place("records.command", "records", "Read the records of a biz."),
     "stats": Place("requests", "stats", "Show totals, queue, rates and where the time goes."),
     "ledger": Place("requests", "ledger", "Tell where everything is that was ever submitted."),
     "workers": Place("fleet", "workers", "List the workers and what they hold of a biz."),
     "incidents": Place("fleet", "incidents", "Show what is wrong, and what to do next."),
     "hosts": Place("fleet", "hosts", "List the hosts that a biz is at or waits for."),
+    "shares": Place("fleet", "shares", "Show what tenants have of workers and stores."),
     "fleet": Place("fleet", "fleet", "Show the whole fleet: workers, bizs, hosts, parts."),
-    "doctor": Place("doctor", "doctor", "Examine a deployment from outside and say what is wrong."),
-    "visit": Place("records", "visit", "Show what is known of a page since it was last read."),
+    "doctor": Place(
+        "doctor.command", "doctor", "Examine a deployment from outside and say what is wrong."
+    ),
+    "visit": Place("visits", "visit", "Show what is known of a page since it was last read."),
     "spider": Place("spiders", "spider", "Keep spiders: a rule, what it crawls, what it needs."),
     "job": Place("jobs", "job", "Start jobs, follow them, cancel them, retry what failed."),
     "schedule": Place("schedules", "schedule", "Manage timed collections."),
-    "demands": Place("jobs", "demands", "Show what the runs of spiders take of a worker."),
+    "quota": Place("spending.quotas", "quota", "Show quotas and how much of each is used."),
+    "cost": Place("spending.costs", "cost", "Show what work costs; by line, biz and day."),
+    "demands": Place("demands", "demands", "Show what the runs of spiders take of a worker."),
     "config": Place(
-        "config", "config", "Check, push, pull and compare the configuration of a stage."
+        "config.command", "config", "Check, push, pull and compare the configuration of a stage."
     ),
-    "rule": Place("rules", "rule", "Try rules before they are in force."),
+    "rule": Place("rules.command", "rule", "Try rules before they are in force."),
     "import": Place("scrapy_import", "import_", "Take over what another crawler has queued."),
     "up": Place("local", "up", "Start the whole platform on this machine."),
     "down": Place("local", "down", "Stop what `up` started; its data stays."),
     "demo": Place("local", "demo", "Crawl a site from start to finish on this machine."),
-    "version": Place("console", "version", "Show the versions of Crawlfleet and Python."),
+    "completion": Place("about", "completion", "Print what completes commands in your shell."),
+    "version": Place("about", "version", "Show the versions of Crawlfleet and Python."),
 }
 
 
@@ -97,6 +114,15 @@ class LazyGroup(click.Group):
         module = importlib.import_module(f"crawlfleet.cli.{place.module}")
         command: click.Command = getattr(module, place.attribute)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the name of a command from the table above, importing none."""
+        found = [
+            CompletionItem(name, help=place.summary)
+            for name, place in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands from the table above, importing none."""
@@ -121,12 +147,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         code = program.main(args=given, prog_name="crawlfleet", standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        said = io.StringIO()
+        error.show(said)
+        say(said.getvalue().removesuffix("\n"), err=True)
         return error.exit_code
     except CrawlfleetError as error:
         return report(error, "".join(given[:1]))
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
+        say("interrupted", err=True)
         return _INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has seen enough; Python would complain while closing it.
@@ -135,7 +163,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         # A file that we were told to read or write; what the network does is no OSError by now.
         place = f"{error.filename}: " if error.filename else ""
-        click.echo(f"crawlfleet: {place}{error.strerror or error}", err=True)
+        say(f"crawlfleet: {place}{error.strerror or error}", err=True)
         return Exit.BAD_INPUT if error.filename else Exit.FAILED
     return code if isinstance(code, int) else 0
 

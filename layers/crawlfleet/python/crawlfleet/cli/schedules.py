@@ -6,23 +6,10 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from crawlfleet.cli.console import (
-    Exit,
-    answer,
-    counted,
-    deleted,
-    document_in,
-    draw,
-    emit,
-    lines_of,
-    moment,
-    note,
-    place_and_value,
-    table,
-    url_file_option,
-    url_option,
-    with_api,
-)
+from crawlfleet.cli import console
+from crawlfleet.cli.console import Exit
+from crawlfleet.cli.place_values import Values, in_words, value_option
+from crawlfleet.cli.terminal import say
 
 if TYPE_CHECKING:
     from crawlfleet.sdk import Client, NextRun, Schedule
@@ -34,27 +21,24 @@ def schedule() -> None:
 
 
 @schedule.command("list")
-@with_api("biz")
+@console.with_api("biz")
 def list_all(fleet: "Client", biz: str, as_json: bool) -> int:
     """List the schedules of a biz."""
     found = fleet.schedules(biz)
-    if as_json:
-        return emit({"schedules": found})
-    _show(found)
-    return Exit.FINE
+    return console.answer({"schedules": found}, as_json, lambda _: _show(found))
 
 
 @schedule.command()
-@with_api("biz", "name")
+@console.with_api("biz", "name")
 def show(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
     """Show one schedule: what it crawls, and what became of its last fire time."""
     found = fleet.schedule(biz, name)
     if as_json:
-        return emit(found)
+        return console.emit(found)
     _show([found])
-    draw(table(["field", "value"], _rest(found)))
+    console.draw_table(["field", "value"], _rest(found), apart=True)
     if found.urls:
-        draw(table(["url"], [(url,) for url in found.urls]))
+        console.draw_table(["url"], [(url,) for url in found.urls], apart=True)
     return Exit.FINE
 
 
@@ -62,18 +46,19 @@ def show(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
 @click.option("--cron", required=True, help='Five fields: "0 3 * * *" is every night at three.')
 @click.option("--time-zone", default="UTC", show_default=True, help="Such as Europe/Berlin.")
 @click.option("--rule", help="Rule that reads the pages.")
-@url_option
-@url_file_option
+@console.url_option
+@console.url_file_option
 @click.option(
     "--start",
-    "start",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="YAML or JSON: a pattern, and what goes into its places.",
 )
 @click.option("--spider", help="A kept spider, instead of --rule and pages.")
-@click.option("--spider-version", type=click.IntRange(1), help="Not its newest version.")
-@click.option("--set", "given", multiple=True, metavar="PLACE=VALUE", help="Fills an open place.")
+@click.option("--spider-version", "version", type=click.IntRange(1), help="Not its newest version.")
+@value_option("--set", "What goes into a place that its pattern, or its spider's, leaves open.")
 @click.option("--priority", type=click.IntRange(0, 10), help="Of its jobs; 10 is the most urgent.")
+@console.segment_option
+@console.user_option
 @click.option(
     "--overlap",
     type=click.Choice(["allow", "skip", "queue", "replace"]),
@@ -90,65 +75,53 @@ def show(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
 )
 @click.option(
     "--tolerance",
+    "tolerance_seconds",
     type=click.IntRange(60, 86_400),
     help="Seconds that --missed skip lets a fire be late by.  [default: 300]",
 )
 @click.option(
     "--jitter",
+    "jitter_seconds",
     type=click.IntRange(0, 3_600),
     default=0,
     show_default=True,
     help="Seconds that fires are spread over.",
 )
 @click.option("--disabled", is_flag=True, help="Keep it, but let it rest.")
-@with_api("biz", "name")
+@console.with_api("biz", "name")
 def put(
     fleet: "Client",
     biz: str,
     name: str,
-    cron: str,
-    time_zone: str,
-    rule: str | None,
+    *,
     urls: Sequence[str],
     source: IO[str] | None,
     start: Path | None,
-    spider: str | None,
-    spider_version: int | None,
-    given: Sequence[str],
-    priority: int | None,
-    overlap: str,
-    missed: str,
-    tolerance: int | None,
-    jitter: int,
+    values: dict[str, Values],
     disabled: bool,
     as_json: bool,
+    **plan: Any,
 ) -> int:
-    """Create a schedule, or replace the one of that name."""
-    pages = [*urls, *lines_of(source)]
-    if spider is None and rule is None:
+    """Create a schedule, or replace the one of that name.
+
+    What it crawls is said by --spider, or by --rule with --url, --file or --start. Without these
+    the rule's own parameters say it, as start_url of a list does.
+    """
+    pages = [*urls, *console.lines_of(source)]
+    if plan["spider"] is None and plan["rule"] is None:
         raise click.UsageError("a schedule needs --rule, or --spider")
-    if not pages and spider is None and start is None:
-        message = (
-            "a schedule needs pages: give --url, --file with a URL a line, --start or --spider"
-        )
-        raise click.UsageError(message)
+    begin: dict[str, Any] | None = None
+    if start is not None:
+        otherwise = "holds no pattern and no urls"
+        begin = console.document_in(start, called=f"--start {start}", otherwise=otherwise)
     found = fleet.put_schedule(
         biz,
         name,
-        cron=cron,
         urls=pages,
-        rule=rule,
-        time_zone=time_zone,
-        missed=missed,
         enabled=not disabled,
-        start=None if start is None else _start_in(start),
-        spider=spider,
-        version=spider_version,
-        values=dict(place_and_value(each, "--set") for each in given),
-        priority=priority,
-        overlap=overlap,
-        tolerance_seconds=tolerance,
-        jitter_seconds=jitter,
+        start=begin,
+        values=values,
+        **plan,
     )
     return _answer(found, as_json)
 
@@ -158,45 +131,46 @@ def put(
 @click.argument("name", required=False)
 @click.option("--cron", help="Preview this line instead of a schedule that there is.")
 @click.option("--time-zone", default="UTC", show_default=True, help="Of --cron.")
-@click.option("--jitter", type=click.IntRange(0, 3_600), default=0, help="Of --cron, in seconds.")
+@click.option(
+    "--jitter",
+    "jitter_seconds",
+    type=click.IntRange(0, 3_600),
+    default=0,
+    help="Of --cron, in seconds.",
+)
 @click.option(
     "--count", "-n", type=click.IntRange(1, 50), default=5, show_default=True, help="How many."
 )
-@with_api()
+@console.with_api()
 def next_runs(
     fleet: "Client",
     biz: str,
     name: str | None,
     cron: str | None,
-    time_zone: str,
-    jitter: int,
     count: int,
     as_json: bool,
+    **line: Any,
 ) -> int:
     """Show the next runs of a schedule, or of a --cron line; nothing is kept."""
     if cron is not None:
-        runs = fleet.preview_schedule(
-            biz, cron, time_zone=time_zone, jitter_seconds=jitter, name=name, count=count
-        )
+        runs = fleet.preview_schedule(biz, cron, name=name, count=count, **line)
     elif name is not None:
         runs = fleet.schedule_runs(biz, name, count)
     else:
         raise click.UsageError("give the NAME of a schedule, or --cron")
-    if as_json:
-        return emit({"runs": runs})
-    draw(table(["local time", "UTC", "clocks"], [_when(run) for run in runs]))
-    return Exit.FINE
+    columns, rows = ["local time", "UTC", "clocks", "state"], [_when(run) for run in runs]
+    return console.answer({"runs": runs}, as_json, lambda _: console.draw_table(columns, rows))
 
 
 @schedule.command()
-@with_api("biz", "name")
+@console.with_api("biz", "name")
 def pause(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
     """Let a schedule rest until it is resumed."""
     return _answer(fleet.pause_schedule(biz, name), as_json)
 
 
 @schedule.command()
-@with_api("biz", "name")
+@console.with_api("biz", "name")
 def resume(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
     """Have a schedule fire again; what it has missed meanwhile stays missed."""
     return _answer(fleet.resume_schedule(biz, name), as_json)
@@ -204,14 +178,14 @@ def resume(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
 
 @schedule.command()
 @click.option("--idempotency-key", metavar="KEY", help="Under one key a job is started once.")
-@with_api("biz", "name")
+@console.with_api("biz", "name")
 def run(fleet: "Client", biz: str, name: str, idempotency_key: str | None, as_json: bool) -> int:
     """Start a job of a schedule now; its fire times stay as they are."""
     started = fleet.run_schedule(biz, name, idempotency_key=idempotency_key)
     if as_json:
-        return emit(started)
-    click.echo(f"{started.job} {started.state}, {counted(started.size, 'task')}")
-    note(f"to follow it: crawlfleet job wait {biz} {started.job}")
+        return console.emit(started)
+    say(f"{started.job} {started.state}, {console.counted(started.size, 'task')}")
+    console.note(f"to follow it: crawlfleet job wait {biz} {started.job}")
     return Exit.FINE
 
 
@@ -219,61 +193,58 @@ def run(fleet: "Client", biz: str, name: str, idempotency_key: str | None, as_js
 @click.option(
     "--limit", type=click.IntRange(1, 50), help="How many; all that are kept unless said."
 )
-@with_api("biz", "name")
+@console.with_api("biz", "name")
 def versions(fleet: "Client", biz: str, name: str, limit: int | None, as_json: bool) -> int:
     """Show what a schedule was before: its last 50 versions, the newest first."""
     found = fleet.schedule_versions(biz, name, limit)
-    if as_json:
-        return emit({"versions": found})
     columns = ["version>", "put", "cron", "time zone", "of", "overlap", "missed", "enabled"]
     rows = [
         (
-            each.version,
-            moment(each.put_at),
-            each.cron,
-            each.time_zone,
-            _what(each),
-            each.overlap,
-            each.missed,
-            each.enabled,
+            *(each.version, each.put_at, each.cron, each.time_zone, _what(each)),
+            *(each.overlap, each.missed, each.enabled),
         )
         for each in found
     ]
-    draw(table(columns, rows))
-    return Exit.FINE
+    return console.answer({"versions": found}, as_json, lambda _: console.draw_table(columns, rows))
 
 
 @schedule.command()
-@with_api("biz", "name")
+@console.with_api("biz", "name")
 def delete(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
     """Remove a schedule; jobs that it started stay."""
     fleet.delete_schedule(biz, name)
-    return deleted(name, as_json)
+    return console.deleted(name, as_json)
 
 
 def _answer(found: "Schedule", as_json: bool) -> int:
-    return answer(found, as_json, lambda one: _show([one]))
+    return console.answer(found, as_json, lambda one: _show([one]))
 
 
 def _show(found: "Sequence[Schedule]") -> None:
-    draw(
-        table(
-            ["name", "cron", "time zone", "of", "enabled", "next", "last", "outcome"],
-            [
-                (
-                    each.name,
-                    each.cron,
-                    each.time_zone,
-                    _what(each),
-                    each.enabled,
-                    moment(each.next_at),
-                    moment(each.last_fired_at),
-                    None if each.last_outcome is None else each.last_outcome.outcome,
-                )
-                for each in found
-            ],
+    rows = [
+        (
+            *(each.name, each.cron, each.time_zone, _what(each), each.enabled, _next(each)),
+            *(each.last_fired_at, each.last_outcome and each.last_outcome.outcome),
         )
-    )
+        for each in found
+    ]
+    columns = ["name", "cron", "time zone", "of", "enabled", "next", "last", "outcome"]
+    least = ["enabled", "time zone", "of", "cron", "last"]
+    console.draw_table(columns, rows, cut=["of"], least=least)
+
+
+def _next(found: "Schedule") -> str | None:
+    """Say when a schedule fires next, or why it does not."""
+    at = None if found.next_at is None else console.moment(found.next_at)
+    outcome = found.last_outcome
+    match found.state:
+        case "due" if at is not None and outcome and outcome.outcome in {"failed", "waiting"}:
+            return f"due, tried again {at}"
+        case "paused" | "due" | "over":
+            return found.state
+        case "running" if at is not None:
+            return f"running, then {at}"
+    return at or found.state or None
 
 
 def _rest(found: "Schedule") -> list[tuple[str, object]]:
@@ -281,15 +252,17 @@ def _rest(found: "Schedule") -> list[tuple[str, object]]:
     outcome = found.last_outcome
     reported: dict[str, object] = {
         "version": found.version,
-        "put": moment(found.put_at),
+        "put": console.moment(found.put_at),
         "overlap": found.overlap,
         "missed": found.missed,
         "tolerance": f"{found.tolerance_seconds} s" if found.missed == "skip" else None,
         "jitter": f"{found.jitter_seconds} s" if found.jitter_seconds else None,
         "priority": found.priority,
+        "segment": found.segment,
+        "user": found.user,
         "pattern": (found.start or {}).get("pattern"),
-        "values": ", ".join(f"{name}={value}" for name, value in found.values.items()),
-        "last fire": None if outcome is None else moment(outcome.fire_at),
+        "values": ", ".join(f"{name}={in_words(each)}" for name, each in found.values.items()),
+        "last fire": None if outcome is None else console.moment(outcome.fire_at),
         "last job": None if outcome is None else outcome.job,
         "why": None if outcome is None else outcome.why,
     }
@@ -300,15 +273,11 @@ def _what(found: "Schedule") -> str:
     if found.spider is not None:
         version = "" if found.spider_version is None else f" v{found.spider_version}"
         return f"spider {found.spider}{version}"
-    pages = counted(len(found.urls), "URL") if found.urls else "a pattern"
+    pages = console.counted(len(found.urls), "URL") if found.urls else "a pattern"
     return f"{found.rule} on {pages}"
 
 
-def _when(each: "NextRun") -> tuple[str, str, str]:
+def _when(each: "NextRun") -> tuple[str, ...]:
     way = "forward" if each.shift_seconds > 0 else "back"
     shift = f"{way} by {abs(each.shift_seconds) / 60:g} min" if each.shift_seconds else ""
-    return each.local_at.isoformat(sep=" "), moment(each.at), shift
-
-
-def _start_in(file: Path) -> dict[str, Any]:
-    return document_in(file, called=f"--start {file}", otherwise="holds no pattern and no urls")
+    return each.local_at.isoformat(sep=" "), console.moment(each.at), shift, each.state

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from crawlfleet.cli.console import Exit, api_options, draw, emit, note, progress, table
+from crawlfleet.cli.terminal import say
 from crawlfleet.kernel.errors import ConfigError, ConflictError, Problem, StoreError
 from crawlfleet.kernel.names import DEFAULT_TENANT
 
@@ -119,7 +120,7 @@ class Report:
 )
 @click.option("--yes", is_flag=True, help="Do it. Without it nothing is changed anywhere.")
 @api_options
-def scrapy_redis(redis_url: str, spider: str, target: str, as_json: bool, **options: Any) -> int:
+def scrapy_redis(redis_url: str, target: str, **options: Any) -> int:
     """Take over the requests, fingerprints and start URLs of a scrapy-redis spider.
 
     REDIS_URL is where they are; its password may be in SCRAPY_REDIS_PASSWORD. The spider should be
@@ -132,24 +133,20 @@ def scrapy_redis(redis_url: str, spider: str, target: str, as_json: bool, **opti
     crawlfleet import scrapy-redis redis://10.0.0.7 --spider shop --biz shop --rule shop --yes
     crawlfleet import scrapy-redis redis://10.0.0.7 --spider shop --to scheduler --yes
     """  # noqa: D301  click reads this backspace: the lines below it are not to be wrapped
+    spider, as_json = options["spider"], options["as_json"]
     if target == _API and not options["biz"]:
         raise click.UsageError("--biz says whose requests they become; or give --to scheduler")
     for name in _OF[_SCHEDULER if target == _API else _API]:
         if options[name]:
-            said = f"--{name.replace('_', '-')} does not go with --to {target}"
-            raise click.UsageError(said)
+            raise click.UsageError(f"--{name.replace('_', '-')} does not go with --to {target}")
     _needs_scrapy()
     if target == _API:
         _check_biz(options)
     from crawlfleet.kernel.redis.connection import RedisConnection
     from crawlfleet.scrapy.redis_source import RedisSource, SourceKeys
 
-    keys = SourceKeys(
-        **{
-            name: options[f"{name}_key"] % {"spider": spider}
-            for name in SourceKeys.__struct_fields__
-        }
-    )
+    names = SourceKeys.__struct_fields__
+    keys = SourceKeys(**{name: options[f"{name}_key"] % {"spider": spider} for name in names})
     password = os.environ.get(ENV_SOURCE_PASSWORD)
     with RedisConnection(redis_url, password=password) as connection:
         source = RedisSource(connection, keys)
@@ -162,13 +159,13 @@ def scrapy_redis(redis_url: str, spider: str, target: str, as_json: bool, **opti
             raise _nothing(source, keys, options)
         if options["yes"]:
             act = _to_api if target == _API else _to_scheduler
-            act(source, connection, spider, report, as_json, options)
+            act(source, connection, report, options)
             _end(source, report, options["delete"])
         if as_json:
             emit(report.document(acted=options["yes"]))
         elif options["yes"]:
             for what, number in report.done.items():
-                click.echo(f"{what}: {number}")
+                say(f"{what}: {number}")
             _announce("not accepted", report.rejected)
         else:
             note("nothing was changed: --yes takes it over")
@@ -176,11 +173,9 @@ def scrapy_redis(redis_url: str, spider: str, target: str, as_json: bool, **opti
 
 
 def _check_biz(options: dict[str, Any]) -> None:
-    """Ask whether there are the biz and its rule, which changes nothing.
+    """Have the API refuse a biz that the tenant has not, or a rule that the biz has not.
 
-    Raises:
-        UnknownBizError: the tenant has no such biz.
-        UnknownRuleError: the biz has no such rule or spider.
+    That changes nothing there.
     """
     from crawlfleet.sdk import Client
 
@@ -231,12 +226,7 @@ def _survey(source: "RedisSource", as_json: bool) -> Report:
 
 
 def _to_api(
-    source: "RedisSource",
-    connection: "RedisConnection",  # noqa: ARG001  as _to_scheduler
-    spider: str,
-    report: Report,
-    as_json: bool,
-    options: dict[str, Any],
+    source: "RedisSource", _: "RedisConnection", report: Report, options: dict[str, Any]
 ) -> None:
     from crawlfleet.crawling.executors.scrapy_wire import NotPortableError
     from crawlfleet.scrapy.importing import entry_of, entry_of_start, readable
@@ -250,7 +240,7 @@ def _to_api(
 
     def made(make: Callable[[Any, str], dict[str, Any]], found: object) -> Iterator[dict[str, Any]]:
         try:
-            yield make(found, spider)
+            yield make(found, options["spider"])
         except NotPortableError as error:
             report.rejected[str(error)] += 1
 
@@ -258,18 +248,11 @@ def _to_api(
     accepted = repeated = 0
     with (
         Client(options["api_url"], options["api_key"]) as fleet,
-        progress("submitting", hidden=as_json) as advance,
+        progress("submitting", hidden=options["as_json"]) as advance,
     ):
-        for place, result in enumerate(
-            fleet.submit_each(
-                options["biz"],
-                entries(),
-                rule=options["rule"],
-                job=options["job"],
-                timeout=math.inf,
-            ),
-            start=1,
-        ):
+        common = {"rule": options["rule"], "job": options["job"], "timeout": math.inf}
+        results = fleet.submit_each(options["biz"], entries(), **common)
+        for place, result in enumerate(results, start=1):
             if result.error is not None:
                 report.rejected[str(result.error)] += 1
             else:
@@ -283,21 +266,10 @@ def _to_api(
 
 
 def _to_scheduler(
-    source: "RedisSource",
-    connection: "RedisConnection",
-    spider: str,
-    report: Report,
-    as_json: bool,
-    options: dict[str, Any],
+    source: "RedisSource", connection: "RedisConnection", report: Report, options: dict[str, Any]
 ) -> None:
     from crawlfleet.kernel.redis.connection import RedisConnection
-    from crawlfleet.scrapy.importing import (
-        learn_all,
-        pushed_of,
-        pushed_of_start,
-        queue_all,
-        readable,
-    )
+    from crawlfleet.scrapy import importing
     from crawlfleet.scrapy.redis import RedisCrawl
 
     with ExitStack() as opened:
@@ -306,7 +278,9 @@ def _to_scheduler(
             password = os.environ.get(ENV_TARGET_PASSWORD)
             made = RedisConnection(options["to_redis"], password=password)
             target = opened.enter_context(made)
-        crawl = RedisCrawl(target, options["tenant"], options["crawl"] or spider, "import")
+        crawl = RedisCrawl(
+            target, options["tenant"], options["crawl"] or options["spider"], "import"
+        )
         make = "" if report.make == "scrapy" else report.make
         known, present = crawl.known()
         if known and present != make:
@@ -317,23 +291,24 @@ def _to_scheduler(
         if make:
             crawl.set_fingerprinter(make)
         new = seen = 0
-        with progress("queueing", hidden=as_json) as advance:
-            for queued, of in queue_all(crawl, map(pushed_of, readable(source.requests(make)))):
+        with progress("queueing", hidden=options["as_json"]) as advance:
+            readable = importing.readable(source.requests(make))
+            for queued, of in importing.queue_all(crawl, map(importing.pushed_of, readable)):
                 new, seen = new + queued, seen + of
                 advance(seen, report.readable)
         report.done = {"requests queued": new, "requests queued before": seen - new}
         if report.make:
             learnt = 0
-            with progress("fingerprints", hidden=as_json) as advance:
-                for number in learn_all(crawl, source):
+            with progress("fingerprints", hidden=options["as_json"]) as advance:
+                for number in importing.learn_all(crawl, source):
                     learnt += number
                     advance(learnt, report.found.fingerprints)
             report.done["fingerprints"] = learnt
         elif report.found.fingerprints:
             report.rejected["fingerprints of a make that nobody knows"] = report.found.fingerprints
         if target is not connection:
-            starts = map(pushed_of_start, source.start_urls())
-            report.done["start URLs"] = sum(queued for queued, _ in queue_all(crawl, starts))
+            starts = importing.queue_all(crawl, map(importing.pushed_of_start, source.start_urls()))
+            report.done["start URLs"] = sum(queued for queued, _ in starts)
         elif report.found.start_urls:
             report.staying.add("start_urls")
             note("start URLs stay where they are: a RedisSpider of ours reads them there")

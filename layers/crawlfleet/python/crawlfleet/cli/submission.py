@@ -8,42 +8,34 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import IO, TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 import msgspec
 
-from crawlfleet.cli.console import (
-    Exit,
-    counted,
-    draw,
-    emit,
-    entries_option,
-    note,
-    progress,
-    table,
-    with_api,
-)
+from crawlfleet.cli import console
+from crawlfleet.cli.console import Exit
 from crawlfleet.cli.failures import NoRoomError
+from crawlfleet.cli.jobs import exit_code_of, followed, say_end, say_known
+from crawlfleet.cli.records.coverage import covered_by_records, page_without, warn_of_empty
+from crawlfleet.cli.terminal import say
 from crawlfleet.kernel.errors import BacklogFullError, CrawlfleetError, Problem
 
 if TYPE_CHECKING:
-    from crawlfleet.sdk import Client, ProblemDocument, RequestStatus, Submitted
+    from crawlfleet.sdk import Client, Job, ProblemDocument, Record, RequestStatus, Submitted
 
 
 #: How the SDK names an entry by its index.
 _OTHER: Final = re.compile(r"(?<=^is that of )requests\[(\d{1,9})\]")
 
 
-class Refusal:
+class Refusal(NamedTuple):
     """Line that was not sent, and what is wrong with it."""
 
-    __slots__ = ("line", "message")
-
-    def __init__(self, line: int, message: str) -> None:
-        self.line = line
-        self.message = message
+    line: int
+    message: str
 
 
 class Entries(Iterable[str | dict[str, Any]]):
@@ -55,6 +47,8 @@ class Entries(Iterable[str | dict[str, Any]]):
 
     def __init__(self, urls: Sequence[str], source: IO[bytes] | None) -> None:
         self.refusals: list[Refusal] = []
+        #: Jobs that entries name themselves.
+        self.jobs: dict[str, None] = {}
         self._urls = urls
         self._source = source
         self._lines: list[int] = []
@@ -73,6 +67,8 @@ class Entries(Iterable[str | dict[str, Any]]):
                 self.refusals.append(Refusal(number, f"is no JSON object: {error}"))
             else:
                 self._lines.append(number)
+                if isinstance(entry, dict) and isinstance(job := entry.get("job"), str):
+                    self.jobs[job] = None
                 yield entry
 
     def place(self, index: int) -> str:
@@ -97,6 +93,8 @@ class Entries(Iterable[str | dict[str, Any]]):
 
 #: Refusals and failures that are shown one by one.
 _SHOWN = 20
+#: Records of one page that are looked at for fields without a value.
+_RECORDS: Final = 100
 #: Seconds that --wait waits unless told otherwise.
 _WAIT_SECONDS = 600.0
 
@@ -113,6 +111,7 @@ class Report:
         self.repeated = 0
         self.finished: list[RequestStatus] = []
         self.unfinished = 0
+        self.jobs: list[Job] = []
         self.error: CrawlfleetError | None = None
         self._keep_all = keep_all
         self._started = time.monotonic()
@@ -159,43 +158,60 @@ class Report:
             document["states"] = Counter(status.state for status in self.finished)
             document["unfinished"] = self.unfinished
             document["records"] = sum(status.records for status in self.finished)
+            if self.jobs:
+                document["jobs"] = self.jobs
         if self.error is not None:
             document["error"] = {"kind": type(self.error).__name__, "message": str(self.error)}
         return document
 
-    def show(self, biz: str, *, waited: bool) -> None:
-        """Show the gist of it."""
+    def show(self, fleet: "Client", biz: str, names: Sequence[str], *, waited: bool) -> None:
+        """Show the gist of it; ``names`` are the jobs that it was submitted under."""
         for refusal in self.refusals:
-            note(refusal)
+            console.note(refusal)
         if self.rejected > len(self.refusals):
-            note(f"... and {self.rejected - len(self.refusals)} more were rejected")
+            console.note(f"... and {self.rejected - len(self.refusals)} more were rejected")
         if self.accepted == 1 and not self.rejected:
-            click.echo(self.ids[0])
+            say(self.ids[0])
         else:
-            click.echo(f"accepted {self.accepted}, rejected {self.rejected}")
+            say(f"accepted {self.accepted}, rejected {self.rejected}")
         if self.repeated and self.repeated == self.accepted == 1:
-            note("it had been accepted before; nothing is stored twice")
+            console.note("it had been accepted before; nothing is stored twice")
         elif self.repeated:
-            note(f"{self.repeated} of them had been accepted before; nothing is stored twice")
+            console.note(
+                f"{self.repeated} of them had been accepted before; nothing is stored twice"
+            )
         if waited:
             counts = Counter(status.state for status in self.finished)
             rows = sorted(counts.items()) + [("unfinished", self.unfinished)] * bool(
                 self.unfinished
             )
             if rows:
-                draw(table(["state", "requests>"], rows))
+                console.draw_table(["state", "requests>"], rows)
             failed = [status for status in self.finished if status.state != "done"]
             if failed:
                 rows_of_failed = [(each.id, each.state, each.url, each.error) for each in failed]
-                draw(table(["id", "state", "url", "error"], rows_of_failed[:_SHOWN]))
+                console.draw_table(
+                    ["id", "state", "url", "error"], rows_of_failed[:_SHOWN], apart=True
+                )
+                console.note(f"why, step by step: crawlfleet explain {biz} {failed[0].id}")
+            for job in self.jobs:
+                say_end(fleet, biz, job)
+            if not names:
+                console.note(
+                    "what their links lead to was not waited for: --job NAME --wait does that"
+                )
+        elif self.accepted and names:
+            console.note(f"follow it: crawlfleet job wait {biz} {names[0]}")
         elif self.accepted == 1:
-            note(f"follow it: crawlfleet status {biz} {self.ids[0]}")
+            console.note(f"follow it: crawlfleet status {biz} {self.ids[0]}")
         elif self.accepted:
-            note(f"follow them: crawlfleet stats {biz} --watch")
+            console.note(f"follow them: crawlfleet stats {biz} --watch")
 
     def exit_code(self) -> Exit:
         """1 where something did not end well, 2 where something was not even accepted."""
         if any(status.state != "done" for status in self.finished):
+            return Exit.FAILED
+        if any(exit_code_of(job) for job in self.jobs):
             return Exit.FAILED
         return Exit.BAD_INPUT if self.rejected else Exit.FINE
 
@@ -203,9 +219,13 @@ class Report:
 @click.command()
 @click.argument("biz")
 @click.argument("urls", nargs=-1, metavar="[URL]...")
-@entries_option
+@console.entries_option
 @click.option("--rule", help="Rule for the entries that name none.")
-@click.option("--job", help="Job for the entries that name none: what they are counted under.")
+@click.option(
+    "--job",
+    help="Job for the entries that name none: they, and what their links lead to, are counted "
+    "under it, shown, waited for and cancelled together.",
+)
 @click.option(
     "--priority",
     type=click.IntRange(0, 10),
@@ -218,27 +238,31 @@ class Report:
     metavar="KEY",
     help="Submit once: the same command under the same key stores nothing twice.",
 )
-@click.option("--wait", "waits", is_flag=True, help="Wait until all are done or given up on.")
+@console.user_option
+@console.traceparent_option
+@click.option(
+    "--wait",
+    "waits",
+    is_flag=True,
+    help="Wait until all are done or given up on; with --job, what their links lead to, too.",
+)
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0),
     help="Seconds that --wait waits (default: 600), and --file for room in a full biz (default: as "
     "long as it takes).",
 )
-@with_api()
+@console.with_api()
 def submit(
     fleet: "Client",
     biz: str,
     urls: Sequence[str],
     source: IO[bytes] | None,
-    rule: str | None,
-    job: str | None,
-    priority: int | None,
     client_id: str | None,
-    idempotency_key: str | None,
     waits: bool,
     timeout: float | None,
     as_json: bool,
+    **common: Any,
 ) -> int:
     """Submit pages to be collected.
 
@@ -261,36 +285,42 @@ def submit(
             "--client-id is for one URL; lines of --file may have a client_id of their own"
         )
     report = Report(keep_all=waits or as_json)
-    entries = Entries(urls, source)
+    entries, names = Entries(urls, source), list[str]()
     # A file may be more than the biz takes at once; a URL or two are for somebody who looks on.
     options = {
-        "rule": rule,
-        "job": job,
-        "priority": priority,
+        **common,
         "client_ids": client_id,
-        "idempotency_key": idempotency_key,
         "timeout": None if source is None else math.inf if timeout is None else timeout,
-        "on_wait": None if source is None else _Waiting(biz, report).reported,
+        "on_wait": None if source is None else waiting(biz, lambda: report.accepted),
     }
+    known = "links that were followed in their segment are not followed again"
+    say_known(fleet, biz, common["job"] if waits else None, known)
     try:
         _send(fleet, biz, entries, report, options)
+        names = list(dict.fromkeys([*filter(None, [common["job"]]), *entries.jobs]))
         if waits and report.ids:
-            _wait(fleet, biz, _WAIT_SECONDS if timeout is None else timeout, report)
+            until = time.monotonic() + (_WAIT_SECONDS if timeout is None else timeout)
+            _wait(fleet, biz, until - time.monotonic(), report)
+            for name in names:
+                left = max(0.0, until - time.monotonic())
+                report.jobs.append(followed(fleet, biz, name, left, hidden=as_json))
     except BacklogFullError as error:
         report.error = error if source is None else _no_room(biz, error, report)
     except CrawlfleetError as error:
         report.error = error
     except KeyboardInterrupt:
         if report.accepted:
-            accepted = counted(report.accepted, "request")
-            note(f"work on {accepted} goes on: crawlfleet requests {biz} --since 10m")
+            accepted = console.counted(report.accepted, "request")
+            console.note(f"work on {accepted} goes on: crawlfleet requests {biz} --since 10m")
         raise
     if report.error is not None and not (report.accepted or report.rejected or as_json):
         raise report.error
     if as_json:
-        emit(report.document(waited=waits))
+        console.emit(report.document(waited=waits))
     else:
-        report.show(biz, waited=waits)
+        report.show(fleet, biz, names, waited=waits)
+        if not names:
+            _warn_of_empty(fleet, biz, report.finished)
     if report.error is not None:
         raise report.error
     if not report.accepted and not report.rejected:
@@ -298,27 +328,25 @@ def submit(
     return report.exit_code()
 
 
-class _Waiting:
-    """Says that a full biz is waited for; once for each stretch in which it takes nothing."""
+def waiting(biz: str, accepted: Callable[[], int]) -> Callable[[float], None]:
+    """Say that a full biz is waited for; once for each stretch in which it takes nothing."""
+    said_at = -1
 
-    def __init__(self, biz: str, report: Report) -> None:
-        self._biz = biz
-        self._report = report
-        self._said_at = -1
-
-    def reported(self, seconds: float) -> None:
-        """Hear of a pause."""
-        if self._said_at != self._report.accepted:
-            self._said_at = self._report.accepted
-            note(
-                f"{self._biz} has as much as it may, {self._said_at} accepted so far: asking again "
+    def paused(seconds: float) -> None:
+        nonlocal said_at
+        if said_at != accepted():
+            said_at = accepted()
+            console.note(
+                f"{biz} has as much as it may, {said_at} accepted so far: asking again "
                 f"every {seconds:.0f} s (Ctrl-C ends it)"
             )
+
+    return paused
 
 
 def _no_room(biz: str, error: BacklogFullError, report: Report) -> NoRoomError:
     """Make the error of a file for which the time to wait was up."""
-    what = f"{counted(report.accepted, 'request')} accepted"
+    what = f"{console.counted(report.accepted, 'request')} accepted"
     if report.rejected:
         what += f", {report.rejected} rejected"
     message = f"{biz} did not take the rest in time ({error}): {what} until then"
@@ -338,7 +366,7 @@ def _send(
             report.refuse(f"line {unsent.line}", unsent.message, None, {"detail": unsent.message})
             reported += 1
 
-    with progress("submitted") as advance:
+    with console.progress("submitted") as advance:
         try:
             for result in fleet.submit_each(biz, entries, **options):
                 report_unsent(entries.line(result.index))
@@ -360,10 +388,25 @@ def _placed(error: "ProblemDocument | None", entries: Entries) -> "ProblemDocume
     return msgspec.structs.replace(error, errors=problems)
 
 
+def _warn_of_empty(fleet: "Client", biz: str, finished: "Sequence[RequestStatus]") -> None:
+    """Tell which fields next to no record of the first pages has, rule by rule."""
+    by_rule: dict[str, list[Record]] = {}
+    for status in [one for one in finished if one.records][:_SHOWN]:
+        try:
+            found = fleet.records(biz, request_id=status.id)
+            by_rule.setdefault(status.rule, []).extend(islice(found, _RECORDS))
+        except CrawlfleetError as error:
+            console.note(f"the records could not be read: {error}")
+            return
+    for rule, records in sorted(by_rule.items()):
+        covered = msgspec.structs.replace(covered_by_records(records), rule=rule)
+        warn_of_empty(biz, [covered], page_without(records, covered.empty))
+
+
 def _wait(fleet: "Client", biz: str, timeout: float, report: Report) -> None:
     from crawlfleet.sdk import WaitTimeoutError
 
-    with progress("finished") as advance:
+    with console.progress("finished") as advance:
         try:
             report.finished = fleet.wait(biz, report.ids, timeout, progress=advance)
         except WaitTimeoutError as error:

@@ -15,22 +15,20 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from crawlfleet.config.documents.biz import Biz, Stage, Tenant, Tree
-from crawlfleet.config.validation import (
-    ReaderCheck,
-    biz_problems,
-    change_problems,
-    needs_problems,
-    no_reader_problems,
-    repeated,
-    stage_problems,
-)
+from crawlfleet.config import validation
+from crawlfleet.config.documents.biz import Biz, Stage, Tenant, Tree, routed
+from crawlfleet.config.documents.rule import Rule
 from crawlfleet.kernel.errors import Problem
 from crawlfleet.kernel.names import CONFIG_BIZS, CONFIG_STAGE, CONFIG_TENANTS, DEFAULT_TENANT
-from crawlfleet.kernel.validation import decode, named, right_fields
+from crawlfleet.kernel.validation import decode, named, right_fields, right_parts
 
 Document: TypeAlias = Stage | Tenant | Biz
 _SLUG = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
+_SHAPES: Final[dict[tuple[str, int], type[Document]]] = {
+    (CONFIG_STAGE, 0): Stage,
+    (CONFIG_TENANTS, 1): Tenant,
+    (CONFIG_BIZS, 2): Biz,
+}
 NAMES: Final = "names are up to 32 of a-z, 0-9 and -, a letter first"
 
 
@@ -64,16 +62,11 @@ def adopt(
     documents: Mapping[str, str],
     in_force: Tree | None,
     known: Mapping[str, Reading],
-    check: ReaderCheck,
+    check: validation.ReaderCheck,
 ) -> Verdict:
-    """Judge the documents of a revision against the tree in force.
+    """Judge the documents of a revision, texts by path, against the last good tree, if any.
 
-    Args:
-        revision: Their revision; the new tree carries it.
-        documents: Text by path.
-        in_force: The last good tree, if there is one.
-        known: Readings of earlier verdicts, by path.
-        check: The word on a rule or spider of those who read pages by it.
+    The new tree carries the ``revision``; ``known`` are readings of earlier verdicts, by path.
     """
     readings = {
         path: known[path]
@@ -85,30 +78,41 @@ def adopt(
     if CONFIG_STAGE not in readings:
         problems.insert(0, Problem(CONFIG_STAGE, "is missing"))
     stage = _stage(readings) or (in_force.stage if in_force else None)
-    candidates = _candidates(readings, in_force)
+    candidates = _candidates(readings, in_force, stage)
     problems += _judge_places(candidates, readings, stage)
     problems += _judge_claims(candidates)
-    if stage is None:
-        return Verdict(tree=None, problems=tuple(problems), readings=readings)
-    tree = _tree(revision, stage, candidates)
+    tree = None if stage is None else _tree(revision, stage, candidates)
     return Verdict(tree=tree, problems=tuple(problems), readings=readings)
 
 
 def push_problems(standing: Mapping[str, str], wanted: Tree, now: datetime) -> list[Problem]:
     """Find what forbids the step from the stored documents to a tree that is valid by itself."""
     found: list[Problem] = []
+    stage = decode(standing.get(CONFIG_STAGE, ""), Stage)[0] or wanted.stage
     for path, text in standing.items():
         if shape_of(path) is not Biz:
             continue
-        old = decode(text, Biz)[0]
+        written = decode(text, Biz)[0]
         _, tenant, name = path.split("/")
         new = wanted.bizs.get(tenant, {}).get(name)
-        if old is not None and new is not None and new != old:
-            found += placed(path, change_problems(old, new, now))
+        if written is None or new is None:
+            continue
+        old = routed(written, name, stage.home_node)
+        if new != old:
+            problems = validation.change_problems(old, new, now)
+            found += placed(path, [_unwritten(written, old, problem) for problem in problems])
     return found
 
 
-def read_document(path: str, text: str, check: ReaderCheck) -> Reading:
+def _unwritten(written: Biz, routed_so_far: Biz, problem: Problem) -> Problem:
+    """Say how one writes the route that a document relied on, where that would change."""
+    if not problem.field.startswith("generations") or written == routed_so_far:
+        return problem
+    route = msgspec.json.encode(routed_so_far.generations).decode()
+    return Problem(problem.field, f"{problem.message}; what stood there unwritten is {route}")
+
+
+def read_document(path: str, text: str, check: validation.ReaderCheck) -> Reading:
     """Decode one document and check all of it that can be checked without the others."""
     shape = shape_of(path)
     if shape is None:
@@ -119,23 +123,22 @@ def read_document(path: str, text: str, check: ReaderCheck) -> Reading:
     value, problems = decode(text, shape)
     readable: Document | None = value
     if value is None and shape is Biz:
-        readable = Biz(**{"generations": (), "rules": {}, **right_fields(text, Biz)})
+        readable = Biz(**right_fields(text, Biz))
     if isinstance(readable, Stage):
-        problems += tuple(stage_problems(readable))
+        problems += tuple(validation.stage_problems(readable))
     elif isinstance(readable, Tenant):
-        problems += tuple(repeated("api_keys", readable.api_keys))
-        problems += tuple(needs_problems(readable.needs))
+        problems += tuple(validation.repeated("api_keys", readable.api_keys))
+        problems += tuple(validation.retired_problems(readable))
+        problems += tuple(validation.tenant_problems(readable))
     elif isinstance(readable, Biz):
-        problems += tuple(biz_problems(readable, check))
-        problems += tuple(no_reader_problems(readable)) if _reads_nothing(text) else ()
-    if problems:
-        return Reading(
-            text=text,
-            value=None,
-            problems=tuple(placed(path, problems)),
-            readable=readable if isinstance(readable, Biz) else None,
-        )
-    return Reading(text=text, value=value)
+        problems += tuple(validation.biz_problems(readable, check))
+        if value is None:
+            problems += tuple(validation.fields_problems(right_parts(text, "rules", Rule), check))
+        problems += tuple(validation.no_reader_problems(readable)) if _reads_nothing(text) else ()
+    if not problems:
+        return Reading(text=text, value=value)
+    biz, found = readable if isinstance(readable, Biz) else None, tuple(placed(path, problems))
+    return Reading(text=text, value=None, problems=found, readable=biz)
 
 
 def _reads_nothing(text: str) -> bool:
@@ -147,7 +150,7 @@ def _reads_nothing(text: str) -> bool:
     return isinstance(said, dict) and not said.get("rules") and not said.get("spiders")
 
 
-def shape_of(path: str) -> type[Stage | Tenant | Biz] | None:
+def shape_of(path: str) -> type[Document] | None:
     """Return the type of the document at a path, or None where none may be.
 
     >>> shape_of("bizs/acme/shop").__name__
@@ -156,12 +159,7 @@ def shape_of(path: str) -> type[Stage | Tenant | Biz] | None:
     kind, *place = path.split("/")
     if not all(_SLUG.match(name) for name in place):
         return None
-    shapes: dict[tuple[str, int], type[Stage | Tenant | Biz]] = {
-        (CONFIG_STAGE, 0): Stage,
-        (CONFIG_TENANTS, 1): Tenant,
-        (CONFIG_BIZS, 2): Biz,
-    }
-    return shapes.get((kind, len(place)))
+    return _SHAPES.get((kind, len(place)))
 
 
 def misnamed(path: str) -> list[str]:
@@ -184,9 +182,6 @@ def placed(path: str, problems: list[Problem] | tuple[Problem, ...]) -> list[Pro
     ]
 
 
-# ---- documents against one another ---------------------------------------------------------------
-
-
 class _Candidate(msgspec.Struct, kw_only=True):
     """A document about to be in force, and the version that is so now; either may be missing."""
 
@@ -198,7 +193,9 @@ class _Candidate(msgspec.Struct, kw_only=True):
         return self.value is not None and self.value is not self.last_good
 
 
-def _candidates(readings: Mapping[str, Reading], in_force: Tree | None) -> dict[str, _Candidate]:
+def _candidates(
+    readings: Mapping[str, Reading], in_force: Tree | None, stage: Stage | None
+) -> dict[str, _Candidate]:
     """Tenants and bizs by path. A document that is gone from the tree is gone from force too."""
     found: dict[str, _Candidate] = {}
     for path, reading in readings.items():
@@ -206,6 +203,8 @@ def _candidates(readings: Mapping[str, Reading], in_force: Tree | None) -> dict[
             continue
         last_good = _find(in_force, path)
         value = reading.value if reading.value is not None else last_good
+        if isinstance(value, Biz) and stage is not None:
+            value = routed(value, path.split("/")[2], stage.home_node)
         # An unchanged document is the one in force, whichever object it was decoded to.
         found[path] = _Candidate(
             value=last_good if value == last_good else value, last_good=last_good
@@ -232,8 +231,7 @@ def _judge_places(
             for number, node in enumerate(generation.nodes):
                 if stage is not None and node not in stage.nodes:
                     place = f"generations[{index}].nodes[{number}]"
-                    there = named(stage.nodes, node)
-                    said = f"{node!r} is no node of the stage; it has {there}"
+                    said = f"{node!r} is no node of the stage; it has {named(stage.nodes, node)}"
                     problems.append(Problem(place, said))
         pool = biz.fetch.proxies
         if stage is not None and pool is not None and pool not in stage.proxies:
@@ -281,7 +279,7 @@ def _claims(candidates: Mapping[str, _Candidate]) -> dict[_Claim, set[str]]:
     for path, candidate in candidates.items():
         value = candidate.value
         if isinstance(value, Tenant):
-            for key in value.api_keys:
+            for key in (*value.api_keys, *value.retiring_keys):
                 found[_Claim("", "api_keys", f"API key id {key}")].add(path)
         elif isinstance(value, Biz):
             tenant = path.split("/")[1]

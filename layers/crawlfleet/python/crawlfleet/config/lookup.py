@@ -7,36 +7,37 @@ limits say so (``bound_only`` false), the usual work as well.
 """
 
 from collections.abc import Iterable
-from typing import Protocol
+from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
 from crawlfleet.config.documents.biz import Biz, FleetLimits, PoolLimits, Stage, Tree
-from crawlfleet.kernel.errors import (
-    ConfigError,
-    NotOperatorError,
-    Problem,
-    UnknownBizError,
-    UnknownTenantError,
-)
+from crawlfleet.config.documents.ceilings import Ceilings
+from crawlfleet.kernel import errors
 from crawlfleet.kernel.names import DEFAULT_TENANT
 from crawlfleet.kernel.queue_key import MAIN_POOL, QueueKey, bound
+from crawlfleet.kernel.validation import named
 
 
-def tenant_of(tree: Tree, api_key_id: str | None, default_key_id: str | None) -> str:
+def tenant_of(tree: Tree, api_key_id: str | None, default_key_id: str | None, now: datetime) -> str:
     """Return the tenant that an API key belongs to, by the key's id.
 
     Raises:
-        UnknownTenantError: it belongs to none.
+        UnknownTenantError: it belongs to none, or another one has replaced it.
     """
     if api_key_id:
         for name, tenant in tree.tenants.items():
             if api_key_id in tenant.api_keys:
                 return name
+            if (until := tenant.retiring_keys.get(api_key_id)) is None:
+                continue
+            if now < until:
+                return name
+            ended = until.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            raise errors.UnknownTenantError(f"the API key was replaced, and ended at {ended}")
         if api_key_id == default_key_id:
             return DEFAULT_TENANT
-    message = "the API key belongs to no tenant"
-    raise UnknownTenantError(message)
+    raise errors.UnknownTenantError("the API key belongs to no tenant")
 
 
 def operates(tree: Tree, tenant: str) -> bool:
@@ -54,11 +55,10 @@ def must_operate(tree: Tree, tenant: str) -> None:
         NotOperatorError: this one may not.
     """
     if not operates(tree, tenant):
-        message = (
+        raise errors.NotOperatorError(
             "what concerns all tenants is shown to operators only: the stage document's "
             "`operators` names them, or else the default tenant is the one"
         )
-        raise NotOperatorError(message)
 
 
 def readable_tenants(tree: Tree, tenant: str) -> tuple[str, ...] | None:
@@ -72,6 +72,30 @@ def readable_tenants(tree: Tree, tenant: str) -> tuple[str, ...] | None:
     return None if operates(tree, tenant) else (tenant,)
 
 
+def is_suspended(tree: Tree, tenant: str) -> bool:
+    """Return whether an operator has suspended a tenant."""
+    found = tree.tenants.get(tenant)
+    return found is not None and found.suspended
+
+
+def must_be_active(tree: Tree, tenant: str) -> None:
+    """Pass a tenant that is not suspended.
+
+    Raises:
+        TenantSuspendedError: this one is.
+    """
+    if is_suspended(tree, tenant):
+        raise errors.TenantSuspendedError(
+            f"an operator has suspended the tenant {tenant}: what it has stays and can be read, "
+            "and goes on when it is resumed"
+        )
+
+
+def active_queues(tree: Tree) -> tuple[QueueKey, ...]:
+    """Return the usual queue keys of the tenants that are not suspended."""
+    return tuple(one for one in tree.queues() if not is_suspended(tree, one.tenant))
+
+
 def biz_of(tree: Tree, tenant: str, name: str) -> tuple[QueueKey, Biz]:
     """Return the tenant's biz and its queue key.
 
@@ -81,10 +105,10 @@ def biz_of(tree: Tree, tenant: str, name: str) -> tuple[QueueKey, Biz]:
     """
     biz = tree.bizs.get(tenant, {}).get(name)
     if biz is None and (tenant, name) in tree.refused:
-        raise ConfigError([Problem(f"bizs/{tenant}/{name}", "has no valid document")])
+        raise errors.ConfigError([errors.Problem(f"bizs/{tenant}/{name}", "has no valid document")])
     if biz is None:
-        message = f"there is no biz called {name[:64]!r}"
-        raise UnknownBizError(message)
+        there = named(sorted(tree.bizs.get(tenant, {})), name) or "none"
+        raise errors.UnknownBizError(f"there is no biz called {name[:64]!r}; there are: {there}")
     return QueueKey(tenant, name, biz.queue), biz
 
 
@@ -94,13 +118,9 @@ def nodes_of(tree: Tree, queue_key: QueueKey) -> frozenset[str]:
     return frozenset(node for generation in biz.generations for node in generation.nodes)
 
 
-#: The limits of a pool that the stage document does not name: no worker is kept there.
-UNSAID = PoolLimits()
-
-
 def pool_limits(stage: Stage, pool: str) -> PoolLimits:
-    """Return the stage document's limits of a pool beside the usual one."""
-    return stage.pools.get(pool, UNSAID)
+    """Return the limits of a pool beside the usual one; one not named has no worker kept there."""
+    return stage.pools.get(pool, PoolLimits())
 
 
 def shares_work(stage: Stage, pool: str) -> bool:
@@ -110,6 +130,22 @@ def shares_work(stage: Stage, pool: str) -> bool:
     (True, False)
     """
     return pool == MAIN_POOL or not pool_limits(stage, pool).bound_only
+
+
+def share_of(tree: Tree, tenant: str) -> int:
+    """Return a tenant's share of what workers and stores can do; 1 where it states none.
+
+    >>> share_of(Tree(revision="", stage=Stage(), tenants={}, bizs={}), "acme")
+    1
+    """
+    found = tree.tenants.get(tenant)
+    return 1 if found is None else found.share
+
+
+def ceilings_of(tree: Tree, tenant: str) -> Ceilings:
+    """Return a tenant's ceilings; a tenant without a document has none."""
+    found = tree.tenants.get(tenant)
+    return Ceilings() if found is None else found.ceilings
 
 
 def serves(stage: Stage, pool: str, queue_key: QueueKey) -> bool:
@@ -123,9 +159,12 @@ def serves(stage: Stage, pool: str, queue_key: QueueKey) -> bool:
 
 
 def served_queues(tree: Tree, pool: str) -> tuple[QueueKey, ...]:
-    """Return the queue keys that workers of a pool serve, those that are bound for it first."""
-    own = tree.bound_queues(pool)
-    return (*own, *tree.queues()) if shares_work(tree.stage, pool) else own
+    """Return the queue keys that workers of a pool serve, those that are bound for it first.
+
+    Nothing of a suspended tenant is served.
+    """
+    own = tuple(one for one in tree.bound_queues(pool) if not is_suspended(tree, one.tenant))
+    return (*own, *active_queues(tree)) if shares_work(tree.stage, pool) else own
 
 
 def limits_of(stage: Stage, pool: str) -> FleetLimits:
@@ -157,14 +196,11 @@ def every_queue(tree: Tree, beside: Iterable[str] = ()) -> tuple[QueueKey, ...]:
     return (*tree.queues(), *(queue_key for pool in pools for queue_key in tree.bound_queues(pool)))
 
 
-class ConfigCentre(Protocol):
-    """The configuration in force."""
+def proxies_of(stage: Stage, biz: Biz, pool: str) -> str | None:
+    """Return the pool of proxies by which a biz's downloads leave from workers of a pool.
 
-    def current(self) -> Tree:
-        """Return the newest valid tree, at most a few seconds old; no read per call.
-
-        Raises:
-            ConfigError: there has never been a valid one.
-            NoConfigurationError: nothing was pushed yet.
-        """
-        ...
+    It is the biz's own, or that of the workers' pool, or else the stage's; None is no proxy.
+    """
+    workers = stage.pools.get(pool)
+    own = None if workers is None else workers.proxies
+    return biz.fetch.proxies or own or stage.default_proxies

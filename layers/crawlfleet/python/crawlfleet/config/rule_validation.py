@@ -7,27 +7,29 @@ expression is well formed is for the extractor to say: it compiles them.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from crawlfleet.config.documents.rule import (
-    Cast,
-    Field,
-    Follow,
-    NumberMarks,
-    Rule,
-    Selector,
-    Source,
-    Step,
-    Take,
-    Transform,
-)
+from crawlfleet.config.documents import rule as rules
+from crawlfleet.config.documents.rule import Cast, Field, Follow, Rule, Selector, Source, Step, Take
 from crawlfleet.kernel.errors import Problem
 from crawlfleet.kernel.validation import join, named
 
 #: Keys that several texts become one by.
 _CLOSING: Final = frozenset({"join", "pick"})
-_OPENING: Final = "split"
+#: Nested items inside nested items, counted from the rule's own fields.
+MAX_DEPTH: Final = 5
+#: Fields of a rule over all levels.
+MAX_FIELDS: Final = 1000
+_MARKUP: Final = frozenset({Source.HTML, Source.XML})
+_DEFAULTS: Final[dict[Cast, tuple[type, ...]]] = {
+    Cast.STRING: (str,),
+    Cast.DATE: (str,),
+    Cast.INTEGER: (int,),
+    Cast.NUMBER: (int, float),
+    Cast.BOOLEAN: (bool,),
+    Cast.JSON: (str, int, float, bool),
+}
 
 
-def gathers(transforms: Sequence[Transform]) -> bool:
+def gathers(transforms: Sequence[rules.Transform]) -> bool:
     """Return whether steps join or pick before they split: then they do so with all matches.
 
     >>> gathers((Step(join=" "),)), gathers((Step(split=","), Step(pick=0)))
@@ -43,7 +45,7 @@ def gathers(transforms: Sequence[Transform]) -> bool:
 
 
 def step_problems(
-    transforms: Sequence[Transform], path: str, *, several: bool
+    transforms: Sequence[rules.Transform], path: str, *, several: bool
 ) -> Iterator[Problem]:
     """Find what is wrong with the steps at ``path``; ``several`` where a list may come of them."""
     many = not several and gathers(transforms)
@@ -59,7 +61,7 @@ def step_problems(
             continue
         if step.number is not None:
             yield from _number_problems(step.number, f"{place}.number")
-        if keys[0] == _OPENING:
+        if keys[0] == "split":
             many, opened = True, number
         elif keys[0] in _CLOSING:
             if not many:
@@ -72,7 +74,7 @@ def step_problems(
         )
 
 
-def _number_problems(marks: NumberMarks, path: str) -> Iterator[Problem]:
+def _number_problems(marks: rules.NumberMarks, path: str) -> Iterator[Problem]:
     for name, mark in (("decimal", marks.decimal), ("thousands", marks.thousands)):
         if mark.isalnum() or mark in {"+", "-"}:
             yield Problem(f"{path}.{name}", "is no mark")
@@ -80,34 +82,15 @@ def _number_problems(marks: NumberMarks, path: str) -> Iterator[Problem]:
         yield Problem(f"{path}.thousands", "is the decimal mark, too")
 
 
-#: Nested items inside nested items, counted from the rule's own fields.
-MAX_DEPTH: Final = 5
-#: Fields of a rule over all levels.
-MAX_FIELDS: Final = 1000
-
-_MARKUP: Final = frozenset({Source.HTML, Source.XML})
-_DEFAULTS: Final[dict[Cast, tuple[type, ...]]] = {
-    Cast.STRING: (str,),
-    Cast.DATE: (str,),
-    Cast.INTEGER: (int,),
-    Cast.NUMBER: (int, float),
-    Cast.BOOLEAN: (bool,),
-    Cast.JSON: (str, int, float, bool),
-}
-
-
 def shape_problems(rule: Rule) -> list[Problem]:
     """Find what is wrong with the rule's composition; field paths start at it."""
-    inner = _source_inside(rule.items, rule.source) if rule.items is not None else rule.source
-    inside = rule.items is not None
-    found = list(_fields_problems(rule.fields, inner, "fields", 1, inside=inside))
+    found: list[Problem] = []
+    inner = rule.source
     if rule.items is not None:
-        kinds = _kinds(rule.items)
-        if len(kinds) != 1:
-            found.insert(
-                0, Problem("items", f"needs exactly one of css, xpath, json, regex{_but(kinds)}")
-            )
-        found[0:0] = _source_problems(rule.items, kinds, rule.source, "items")
+        inner, kinds = _source_inside(rule.items, rule.source), _kinds(rule.items)
+        found += _source_problems(rule.items, kinds, rule.source, "items")
+        found += _kinds_problems(kinds, "items")
+    found += _fields_problems(rule.fields, inner, "fields", 1, inside=rule.items is not None)
     if _count(rule.fields) > MAX_FIELDS:
         found.append(Problem("fields", f"are more than {MAX_FIELDS} over all levels"))
     found += rule_problems(rule)
@@ -131,20 +114,23 @@ def rule_problems(rule: Rule, prefix: str = "") -> Iterator[Problem]:
 
 def _follow_problems(follow: Follow, source: Source, place: str) -> Iterator[Problem]:
     kinds = _kinds(follow)
-    if len(kinds) != 1:
-        yield Problem(place, f"needs exactly one of css, xpath, json, regex{_but(kinds)}")
+    yield from _kinds_problems(kinds, place)
     yield from _source_problems(follow, kinds, source, place)
     yield from step_problems(follow.transforms, f"{place}.transforms", several=True)
     if follow.meta:
         yield from _fields_problems(follow.meta, source, f"{place}.meta", 1, inside=False)
 
 
+def _kinds_problems(kinds: list[str], place: str) -> Iterator[Problem]:
+    if len(kinds) != 1:
+        yield Problem(place, f"needs exactly one of css, xpath, json, regex{_but(kinds)}")
+
+
 def _source_inside(selector: Selector, source: Source) -> Source:
     """Return the source that a match is read as."""
-    json = selector.structured is not None and selector.json is not None
-    if isinstance(selector, Field) and selector.type is Cast.JSON:
-        json = True
-    return Source.JSON if json else source
+    typed = isinstance(selector, Field) and selector.type is Cast.JSON
+    structured = selector.structured is not None and selector.json is not None
+    return Source.JSON if typed or structured else source
 
 
 def _fields_problems(
@@ -174,26 +160,26 @@ def _nested_problems(field: Field, kinds: list[str], place: str) -> Iterator[Pro
     if len(kinds) > 1:
         yield Problem(place, f"a nested item takes one of css, xpath, json at most{_but(kinds)}")
     unfit = [name for name in ("fact", "default") if _is_set(field, name)]
-    unfit += [name for name in ("count", "absolute", "main_text") if getattr(field, name)]
+    unfit += [
+        name for name in ("count", "absolute", "main_text", "plain_space") if getattr(field, name)
+    ]
     unfit += ["type"] if field.type not in {Cast.STRING, Cast.JSON} else []
     if field.type is not Cast.JSON:  # JSON in a text has things inside, wherever the text is from
         unfit += [name for name in ("regex", "attribute") if _is_set(field, name)]
         unfit += ["take"] if field.take is not Take.TEXT else []
         unfit += ["transforms"] if field.transforms else []
     for name in unfit:
-        yield Problem(
-            join(place, name), "does not go with fields: a nested item is no single value"
-        )
+        message = "does not go with fields: a nested item is no single value"
+        yield Problem(join(place, name), message)
 
 
 def _value_problems(
     field: Field, kinds: list[str], place: str, *, inside: bool
 ) -> Iterator[Problem]:
     wanted = "needs exactly one of css, xpath, json, regex, fact, main_text, or fields"
-    if field.fact is not None:
-        kinds = [*(kind for kind in kinds if kind != "regex"), "fact"]
-    if field.main_text:
-        kinds = [*(kind for kind in kinds if kind != "regex"), "main_text"]
+    for name in ("fact", "main_text"):
+        if getattr(field, name):
+            kinds = [*(kind for kind in kinds if kind != "regex"), name]
     # Inside an item a field that says nowhere to look means the item itself.
     if len(kinds) > 1 or not (kinds or inside):
         yield Problem(place, wanted + _but(kinds))
@@ -232,23 +218,20 @@ def _default_problems(field: Field, place: str) -> Iterator[Problem]:
 def _source_problems(
     selector: Selector, kinds: list[str], source: Source, place: str
 ) -> Iterator[Problem]:
+    own = f"this rule's source is {source.value}"
     if selector.structured is not None:
         if "json" not in kinds:
             yield Problem(join(place, "structured"), "is read by json, which is missing")
         elif source is not Source.HTML:
-            what = f"is on html pages; this rule's source is {source.value}"
-            yield Problem(join(place, "structured"), what)
+            yield Problem(join(place, "structured"), f"is on html pages; {own}")
         return
     if isinstance(selector, Field) and selector.main_text and source is not Source.HTML:
-        what = f"is on html pages; this rule's source is {source.value}"
-        yield Problem(join(place, "main_text"), what)
+        yield Problem(join(place, "main_text"), f"is on html pages; {own}")
     for kind in kinds:
         if kind in ("css", "xpath") and source not in _MARKUP:
-            yield Problem(
-                join(place, kind), f"reads html and xml; this rule's source is {source.value}"
-            )
+            yield Problem(join(place, kind), f"reads html and xml; {own}")
         if kind == "json" and source is not Source.JSON:
-            yield Problem(join(place, kind), f"reads json; this rule's source is {source.value}")
+            yield Problem(join(place, kind), f"reads json; {own}")
 
 
 def _kinds(selector: Selector) -> list[str]:

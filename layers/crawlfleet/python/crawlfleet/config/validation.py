@@ -5,27 +5,46 @@ has started is history and history is not edited. A new generation starts only a
 has had the time to learn of it; else two of them would write the same moment's ids by two routes.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
-from crawlfleet.config.documents.biz import Biz, Generation, Needs, Stage, Tree
+from crawlfleet.config.documents.biz import Biz, Generation, Needs, Stage, Tenant, Tree
 from crawlfleet.config.documents.policies import HostLimits, SeedPolicy, Span
-from crawlfleet.config.documents.rule import Rule, Spider
+from crawlfleet.config.documents.quota import quota_problems
+from crawlfleet.config.documents.rule import Rule, Source, Spider
 from crawlfleet.config.rule_validation import MAX_DEPTH, shape_problems
 from crawlfleet.kernel.errors import Problem
-from crawlfleet.kernel.ids import State
+from crawlfleet.kernel.ids import State, is_final
 from crawlfleet.kernel.queue_key import TAKEN_NAMES
 from crawlfleet.kernel.validation import join, named
 
 #: Characters of a digest: 48 bits, for telling apart, not for keeping out.
 _LENGTH: Final = 12
 _encode = msgspec.json.Encoder(order="deterministic").encode
+#: What the one who reads pages by it says about a rule or a spider; field paths start there.
+ReaderCheck: TypeAlias = Callable[[Rule | Spider], list[Problem]]
+#: Collections of one generation; each is a file or two on a node, and one more to search.
+MAX_SHARDS: Final = 4096
+_LABELS: Final = {state.label: int(state) for state in State}
+#: States of every biz that a call may change into one of the biz's own, and the other way round. A
+#: worker has what is leased; what has expired is about to go.
+_LEFT: Final = frozenset({State.PENDING, State.WAITING, State.DONE, State.DEAD, State.CANCELLED})
+_ENTERED: Final = frozenset({State.PENDING, State.DONE, State.DEAD, State.CANCELLED})
+#: How far ahead a new generation must start: several polls of the revision, and the clocks' error.
+LEAD: Final = timedelta(seconds=30)
+_DEAD: Final = State.DEAD.label
+_DAY: Final = 86_400.0
+#: The longest segment of each span, in seconds; one in which the clock is shifted is a little
+#: longer.
+_SPANS: Final = {Span.HOUR: 3_600.0, Span.DAY: _DAY, Span.WEEK: 7 * _DAY, Span.MONTH: 31 * _DAY}
+#: Pages that are read again come up to a tenth of their interval later.
+_SPREAD: Final = 1.1
 
 
 def digest_of(tree: Tree) -> str:
@@ -45,15 +64,6 @@ def target_problems(rule: Rule, readers: AbstractSet[str]) -> Iterator[Problem]:
             yield Problem(f"follow[{number}].rule", said)
 
 
-#: What the one who reads pages by it says about a rule or a spider; field paths start there.
-ReaderCheck: TypeAlias = Callable[[Rule | Spider], list[Problem]]
-
-#: Collections of one generation; each is a file or two on a node, and one more to search.
-MAX_SHARDS: Final = 4096
-
-_LABELS: Final = frozenset(state.label for state in State)
-
-
 def unchecked(reader: Rule | Spider) -> list[Problem]:  # noqa: ARG001  a ReaderCheck
     """Check nothing: for those who extract nothing and carry no parser."""
     return []
@@ -71,13 +81,26 @@ def stage_problems(stage: Stage) -> Iterator[Problem]:
             yield Problem(join("pools", name), "is the usual workers' name; `fleet` is theirs")
         if pool.min_consumers > pool.max_consumers:
             yield Problem(f"{join('pools', name)}.min_consumers", "is more than max_consumers")
+        if pool.proxies is not None and pool.proxies not in stage.proxies:
+            yield Problem(f"{join('pools', name)}.proxies", f"{pool.proxies} is none of proxies")
     yield from _host_problems("hosts", stage.hosts)
     for host, limits in stage.host_limits.items():
         yield from _host_problems(join("host_limits", host), limits)
     if stage.default_proxies is not None and stage.default_proxies not in stage.proxies:
         yield Problem("default_proxies", f"{stage.default_proxies} is none of proxies")
+    if stage.otlp_headers and stage.otlp_endpoint is None:
+        yield Problem("otlp_headers", "go to otlp_endpoint, which is missing")
     if stage.bidding is not None and not any(msgspec.structs.astuple(stage.bidding.weights)):
         yield Problem("bidding.weights", "are all 0: nothing would decide who gets a job")
+
+
+def tenant_problems(tenant: Tenant) -> Iterator[Problem]:
+    """Find every error of a tenant document."""
+    yield from needs_problems(tenant.needs)
+    yield from quota_problems("quotas", tenant.quotas)
+    yield from quota_problems("user_quotas", tenant.user_quotas)
+    for name, quotas in tenant.users.items():
+        yield from quota_problems(join("users", name), quotas)
 
 
 def needs_problems(needs: Needs | None) -> Iterator[Problem]:
@@ -95,7 +118,9 @@ def biz_problems(biz: Biz, check: ReaderCheck) -> Iterator[Problem]:
     """Find every error of a biz document that it shows by itself."""
     yield from _generations_problems(biz)
     yield from _states_problems(biz)
+    yield from _transitions_problems(biz)
     yield from needs_problems(biz.needs)
+    yield from quota_problems("quotas", biz.quotas, biz.fetch.max_body_bytes)
     if biz.retry.max_seconds < biz.retry.base_seconds:
         yield Problem("retry.max_seconds", "is less than base_seconds")
     yield from _seed_problems(biz.seeds)
@@ -111,6 +136,17 @@ def biz_problems(biz: Biz, check: ReaderCheck) -> Iterator[Problem]:
         yield from _below(join("rules", name), found)
     for name, spider in biz.spiders.items():
         yield from _below(join("spiders", name), _checked(spider, check))
+
+
+def fields_problems(
+    rules: Iterable[tuple[str, Mapping[str, Any]]], check: ReaderCheck
+) -> Iterator[Problem]:
+    """Find the errors of fields in rules that can be read in part; of each field by itself."""
+    for name, parts in rules:
+        for field, selector in parts.get("fields", {}).items():
+            alone = Rule(source=parts.get("source", Source.HTML), fields={field: selector})
+            found = shape_problems(alone) or _checked(alone, check)
+            yield from _below(join("rules", name), found)
 
 
 def no_reader_problems(biz: Biz) -> Iterator[Problem]:
@@ -183,6 +219,39 @@ def _states_problems(biz: Biz) -> Iterator[Problem]:
             yield Problem(join("states", name), f"has the number of {first[number]} ({number})")
 
 
+def _transitions_problems(biz: Biz) -> Iterator[Problem]:
+    numbers = _LABELS | biz.states
+    left = {name for name, number in numbers.items() if name in biz.states or number in _LEFT}
+    entered = {name for name, number in numbers.items() if name in biz.states or number in _ENTERED}
+    for before, afters in biz.transitions.items():
+        place = join("transitions", before)
+        if before not in left:
+            yield Problem(place, f"may not be left by a call; {named(sorted(left), before)} may")
+            continue
+        yield from repeated(place, afters)
+        for index, after in enumerate(afters):
+            if after not in entered:
+                said = f"may not become {after} by a call; {named(sorted(entered), after)} may be"
+            elif before not in biz.states and after not in biz.states:
+                said = f"neither {before} nor {after} is a state of the biz's own"
+            elif before == after:
+                said = "is the state itself"
+            elif is_final(numbers[before]) and not is_final(numbers[after]):
+                said = f"{before} has ended and {after} is open: numbers of final states are 1,000"
+                said += " and more"
+            elif after == _DEAD and (others := _entered_from(biz, before) - {_DEAD}):
+                # A dead letter says why it died; nothing else has a reason.
+                said = f"only what was dead may become it again: {before} may have been "
+                said += " or ".join(sorted(others))
+            else:
+                continue
+            yield Problem(f"{place}[{index}]", said)
+
+
+def _entered_from(biz: Biz, state: str) -> set[str]:
+    return {name for name, afters in biz.transitions.items() if state in afters}
+
+
 def repeated(place: str, values: tuple[str, ...]) -> Iterator[Problem]:
     """Find values that are named twice."""
     seen: set[str] = set()
@@ -192,25 +261,11 @@ def repeated(place: str, values: tuple[str, ...]) -> Iterator[Problem]:
         seen.add(value)
 
 
-#: How far ahead a new generation must start: several polls of the revision, and the clocks' error.
-LEAD: Final = timedelta(seconds=30)
-
-_DAY: Final = 86_400.0
-#: The longest segment of each span, in seconds; one in which the clock is shifted is a little
-#: longer.
-_SPANS: Final = {
-    Span.HOUR: 3_600.0,
-    Span.DAY: _DAY,
-    Span.WEEK: 7 * _DAY,
-    Span.MONTH: 31 * _DAY,
-}
-#: Pages that are read again come up to a tenth of their interval later.
-_SPREAD: Final = 1.1
-
-
-def change_problems(old: Biz, new: Biz, now: datetime) -> list[Problem]:
-    """Find what forbids replacing ``old``, which is in force, by ``new``; each is valid."""
-    return list(_problems(old, new, now))
+def retired_problems(tenant: Tenant) -> Iterator[Problem]:
+    """Find keys that both stay and go."""
+    for key in tenant.api_keys:
+        if key in tenant.retiring_keys:
+            yield Problem(f"retiring_keys.{key}", "is one of api_keys, too, which have no end")
 
 
 def ended_at(biz: Biz, index: int) -> datetime | None:
@@ -236,9 +291,11 @@ def ended_at(biz: Biz, index: int) -> datetime | None:
 def _seeds_seconds(biz: Biz) -> float | None:
     """Return the longest life of seeds: of the last segment that began under a generation.
 
-    They are handed out, end with their requests, and are kept from the segment's end on.
+    They are dispatched, end with their requests, and are kept from the segment's end on. Of a
+    resolver's segments nobody knows when they end, and their names need not tell when they began:
+    such seeds are stored by the oldest generation.
     """
-    if biz.seeds.span is Span.FOREVER:
+    if biz.seeds.span is Span.FOREVER or biz.seeds.segment_resolver is not None:
         return None
     span = _SPANS.get(biz.seeds.span) or biz.seeds.span_seconds or _DAY
     return span + _DAY + biz.ttl_seconds + biz.seeds.archive_days * _DAY
@@ -254,40 +311,28 @@ def _visits_seconds(biz: Biz) -> float:
     return max(biz.recrawl.first_seconds, biz.recrawl.max_seconds) * _SPREAD + biz.ttl_seconds
 
 
-def _problems(old: Biz, new: Biz, now: datetime) -> Iterator[Problem]:
+def change_problems(old: Biz, new: Biz, now: datetime) -> Iterator[Problem]:
+    """Find what forbids replacing ``old``, which is in force, by ``new``; each is valid."""
     if new.collection != old.collection:
-        yield Problem(
-            "collection", f"may not change from {old.collection}: stored requests are found there"
-        )
+        said = f"may not change from {old.collection}: stored requests are found there"
+        yield Problem("collection", said)
     fixed = now + LEAD
     kept = {generation.starts_at: generation for generation in new.generations}
     for index, generation in enumerate(old.generations):
-        if generation.starts_at > fixed or kept.get(generation.starts_at) == generation:
-            continue
-        if _has_ended(old, new, index, now):
-            continue
-        yield _history_problem(generation, new, now)
+        stands = generation.starts_at > fixed or kept.get(generation.starts_at) == generation
+        if not stands and not _has_ended(old, new, index, now):
+            yield _history_problem(generation, new, now)
     known = {generation.starts_at for generation in old.generations}
     for index, generation in enumerate(new.generations):
         if generation.starts_at <= fixed and generation.starts_at not in known:
-            yield Problem(
-                f"generations[{index}].starts_at",
-                "must be later than "
-                f"{_written(fixed)}: a new generation starts at least {LEAD.seconds} s from now,"
-                " so that every router knows it first",
-            )
+            said = f"must be later than {_written(fixed)}: a new generation starts at least"
+            said += f" {LEAD.seconds} s from now, so that every router knows it first"
+            yield Problem(f"generations[{index}].starts_at", said)
 
 
 def _has_ended(old: Biz, new: Biz, index: int, now: datetime) -> bool:
     """Return whether the generation has ended by both documents: a shorter TTL frees nothing."""
-    by_new = msgspec.structs.replace(
-        old,
-        ttl_seconds=new.ttl_seconds,
-        expiry_grace_seconds=new.expiry_grace_seconds,
-        records_ttl_seconds=new.records_ttl_seconds,
-        seeds=new.seeds,
-        recrawl=new.recrawl,
-    )
+    by_new = msgspec.structs.replace(new, generations=old.generations)
     ends = (ended_at(old, index), ended_at(by_new, index))
     return all(end is not None and end < now for end in ends)
 
@@ -296,16 +341,14 @@ def _history_problem(generation: Generation, new: Biz, now: datetime) -> Problem
     written = _written(generation.starts_at)
     for index, candidate in enumerate(new.generations):
         if candidate.starts_at == generation.starts_at:
-            return Problem(
-                f"generations[{index}]",
-                f"started at {written} and may not change: ids made under it are found by it;"
-                " add a generation that starts later instead",
-            )
+            said = f"started at {written} and may not change: ids made under it are found by it;"
+            said += " add a generation that starts later instead"
+            return Problem(f"generations[{index}]", said)
     started = "started at" if generation.starts_at <= now else "is about to start at"
     if new.records_ttl_seconds is None:
         until = "while records are kept for ever (records_ttl_seconds is not set)"
     elif _seeds_seconds(new) is None:
-        until = "while seeds are kept for ever (seeds.span is forever)"
+        until = "while seeds are kept for ever (seeds.span is forever, or they have a resolver)"
     else:
         until = "before the TTL of what was stored under it has passed"
     return Problem("generations", f"the one that {started} {written} may not be removed {until}")

@@ -42,14 +42,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from crawlfleet.config.documents.biz import FleetLimits, Needs, Stage, Tree
-from crawlfleet.fleet.models import (
-    Demand,
-    QueueDemand,
-    ScalingState,
-    ScalingTarget,
-    Throughput,
-    is_fresh,
-)
+from crawlfleet.config.lookup import is_suspended
+from crawlfleet.fleet import models
 from crawlfleet.requests.queue.stats import KEPT_SECONDS
 
 #: A plan is to be kept with so much of its time used: rates vary, and a worker may die.
@@ -72,11 +66,11 @@ THROUGHPUT_WEIGHT: Final = 0.1
 MOST_THROUGHPUTS: Final = 500
 #: A queue that goes on at this part of what its hosts may be asked for is held up by them.
 HELD_UP: Final = 0.9
-#: Invocations beside workers, such as trials of rules, and wake-ups by submissions.
+#: Invocations beside workers, such as wake-ups by submissions.
 SPARE: Final = 2
 
 
-def capacity(per_second: float, busy: float) -> Throughput | None:
+def capacity(per_second: float, busy: float) -> models.Throughput | None:
     """Compute a worker's throughput from what it has done; None if that says nothing.
 
     ``busy`` is the part of its runners that were at work meanwhile, on average. By Little's law a
@@ -93,19 +87,20 @@ def capacity(per_second: float, busy: float) -> Throughput | None:
     if per_second < SLOWEST or busy <= 0:
         return None
     if busy < LEAST_BUSY:
-        return Throughput(per_second=per_second, is_least=True)
-    return Throughput(per_second=per_second / min(1.0, busy))
+        return models.Throughput(per_second=per_second, is_least=True)
+    return models.Throughput(per_second=per_second / min(1.0, busy))
 
 
-def learnt(known: float | None, shown: Throughput) -> float | None:
+def learnt(known: float | None, shown: models.Throughput) -> float | None:
     """Learn a throughput from a report; report_throughput.lua does the same.
 
     A report of a nearly idle worker can raise it and never lower it, and is no beginning: the guess
     is better, as a fleet of too few workers will soon be busy and report that.
 
-    >>> learnt(None, Throughput(per_second=4.0)), learnt(10.0, Throughput(per_second=20.0))
-    (4.0, 11.0)
-    >>> idle = Throughput(per_second=1.0, is_least=True)
+    >>> shown = models.Throughput(per_second=20.0)
+    >>> learnt(None, shown), learnt(10.0, shown)
+    (20.0, 11.0)
+    >>> idle = models.Throughput(per_second=1.0, is_least=True)
     >>> learnt(10.0, idle), learnt(None, idle)
     (10.0, None)
     """
@@ -122,7 +117,7 @@ def assumed_throughput(limits: FleetLimits) -> float:
 
 
 def needed_workers(
-    demand: Demand,
+    demand: models.Demand,
     throughput: float,
     limits: FleetLimits,
     most: int,
@@ -133,20 +128,18 @@ def needed_workers(
 
     ``throughput`` is a worker's where a queue has none of its own; ``live`` work now.
 
-    >>> queue = QueueDemand(backlog=20_000, seconds_left=600)
-    >>> needed_workers(Demand(queues=(queue,)), 16.0, FleetLimits(max_consumers=9), 9)
+    >>> queue = models.QueueDemand(backlog=20_000, seconds_left=600)
+    >>> needed_workers(models.Demand(queues=(queue,)), 16.0, FleetLimits(max_consumers=9), 9)
     3
     """
-    parts = [_queue_workers(queue_key, throughput, limits, load) for queue_key in demand.queues]
-    made = sum(
-        part * (queue_key.throughput or throughput)
-        for part, queue_key in zip(parts, demand.queues, strict=True)
-    )
+    parts = [_queue_workers(queue, throughput, limits, load) for queue in demand.queues]
+    pairs = list(zip(parts, demand.queues, strict=True))
+    made = sum(part * (queue.throughput or throughput) for part, queue in pairs)
     usable = min(1.0, demand.polite_per_second / made) if made else 1.0
-    held = sum(queue_key.leased for queue_key in demand.queues)
+    held = sum(queue.leased for queue in demand.queues)
     total = 0.0
-    for part, queue_key in zip(parts, demand.queues, strict=True):
-        now = live * queue_key.leased / held if held and is_late(queue_key) else 0.0
+    for part, queue in pairs:
+        now = live * queue.leased / held if held and is_late(queue) else 0.0
         total += max(part * usable, now)
     # Sums of parts are not exact: 3 of them must not become 4.
     needed = math.ceil(min(total, float(most)) - 1e-9)
@@ -156,50 +149,46 @@ def needed_workers(
 
 
 def _queue_workers(
-    queue_key: QueueDemand, throughput: float, limits: FleetLimits, load: float
+    queue: models.QueueDemand, throughput: float, limits: FleetLimits, load: float
 ) -> float:
-    if not queue_key.backlog:
+    if not queue.backlog:
         return 0.0
-    throughput = queue_key.throughput or throughput
-    if queue_key.seconds_left is None:
-        asked = queue_key.backlog / limits.requests_per_consumer
+    throughput = queue.throughput or throughput
+    if queue.seconds_left is None:
+        asked = queue.backlog / limits.requests_per_consumer
     else:
-        asked = queue_key.backlog / (
-            max(LEAST_SECONDS, queue_key.seconds_left * MARGIN) * throughput
-        )
-    return min(asked * load, queue_key.polite_per_second / throughput)
+        seconds = max(LEAST_SECONDS, queue.seconds_left * MARGIN)
+        asked = queue.backlog / (seconds * throughput)
+    return min(asked * load, queue.polite_per_second / throughput)
 
 
-def is_late(queue_key: QueueDemand) -> bool:
+def is_late(queue: models.QueueDemand) -> bool:
     """Tell whether a queue will not end in time at its rate, for want of workers and not of slots.
 
-    >>> queue = QueueDemand(backlog=1_000, seconds_left=100.0, polite_per_second=50.0, drained=5.0)
+    >>> queue = models.QueueDemand(
+    ...     backlog=1_000, seconds_left=100.0, polite_per_second=50.0, drained=5.0
+    ... )
     >>> is_late(queue)
     True
     """
-    if queue_key.seconds_left is None or queue_key.drained is None or not queue_key.backlog:
+    if queue.seconds_left is None or queue.drained is None or not queue.backlog:
         return False
-    in_time = queue_key.drained * max(0.0, queue_key.seconds_left)
-    return queue_key.backlog > in_time and queue_key.drained < HELD_UP * queue_key.polite_per_second
+    in_time = queue.drained * max(0.0, queue.seconds_left)
+    return queue.backlog > in_time and queue.drained < HELD_UP * queue.polite_per_second
 
 
 def decide(
-    scaling_state: ScalingState,
-    demand: Demand,
+    scaling_state: models.ScalingState,
+    demand: models.Demand,
     limits: FleetLimits,
     *,
     live: int,
     ceiling: int | None = None,
-) -> ScalingTarget:
-    """Decide the target from now on.
+) -> models.ScalingTarget:
+    """Decide the target from now on; the stage may have ``ceiling`` invocations at once.
 
-    Args:
-        scaling_state: The standing target, and what is known of the workers.
-        demand: The forecast.
-        limits: The stage's.
-        live: Workers that live now. They are the standing target where none is known: what Redis
-            has lost is no reason to send anybody away.
-        ceiling: Most invocations that the stage may have at once; None for no such bound.
+    The ``live`` workers are the standing target where none is known: what Redis has lost is no
+    reason to send anybody away.
     """
     most = limits.max_consumers if ceiling is None else min(limits.max_consumers, ceiling)
     throughput = scaling_state.throughput or assumed_throughput(limits)
@@ -208,13 +197,13 @@ def decide(
     needed = needed_workers(demand, throughput, limits, most, live=staying)
     # More work may need fewer: quick queues take the slots of hosts that they share with slow ones.
     roomy = max(needed, needed_workers(demand, throughput, limits, most, BAND, staying))
-    if is_fresh(scaling_state):
+    if models.is_fresh(scaling_state):
         kept = min(before.kept, most)
     else:
-        before = ScalingTarget(allowed=before.allowed)
+        before = models.ScalingTarget(allowed=before.allowed)
         kept = min(max(needed, live), most)
     quiet_ms = min(before.quiet_ms, now_ms)
-    found = ScalingTarget(needed=needed, kept=kept, at_ms=now_ms, allowed=before.allowed)
+    found = models.ScalingTarget(needed=needed, kept=kept, at_ms=now_ms, allowed=before.allowed)
     if roomy >= kept:
         return replace(found, kept=max(needed, kept))
     if not quiet_ms:
@@ -227,14 +216,14 @@ def decide(
     return replace(found, kept=kept, quiet_ms=now_ms, peak=roomy)
 
 
-def reserved(target: ScalingTarget, ceiling: int) -> int:
+def reserved(target: models.ScalingTarget, ceiling: int) -> int:
     """Compute the concurrency to reserve for the workers' function.
 
     Never none: a submission to an idle fleet wakes a worker, and rules are tried.
 
-    >>> reserved(ScalingTarget(needed=3, kept=4), 10), reserved(ScalingTarget(), 10)
+    >>> reserved(models.ScalingTarget(needed=3, kept=4), 10), reserved(models.ScalingTarget(), 10)
     (6, 2)
-    >>> reserved(ScalingTarget(kept=9), 10)
+    >>> reserved(models.ScalingTarget(kept=9), 10)
     10
     """
     return max(1, min(target.kept + SPARE, ceiling))
@@ -249,9 +238,7 @@ _EXACT: Final = 1e-9
 class Capacity:
     """Workers that stated needs keep available in a pool.
 
-    Attributes:
-        asked: By tenant, the workers that its needs come to, before any bound.
-        given: By tenant, what of them is kept.
+    By tenant, those ``asked`` are what its needs come to, before any bound; ``given`` are kept.
     """
 
     asked: Mapping[str, float] = field(default_factory=dict)
@@ -276,11 +263,16 @@ class Capacity:
 
 
 def stated_by(tree: Tree) -> Iterator[tuple[str, Needs]]:
-    """Yield stated needs: of ``tenant/biz``, or of a tenant for all of its bizs together."""
+    """Yield stated needs: of ``tenant/biz``, or of a tenant for all of its bizs together.
+
+    What a suspended tenant states is kept for nobody.
+    """
     for tenant, document in sorted(tree.tenants.items()):
-        if document.needs is not None:
+        if document.needs is not None and not document.suspended:
             yield tenant, document.needs
     for tenant, bizs in sorted(tree.bizs.items()):
+        if is_suspended(tree, tenant):
+            continue
         for name, biz in sorted(bizs.items()):
             if biz.needs is not None:
                 yield f"{tenant}/{name}", biz.needs
@@ -301,24 +293,19 @@ def pool_capacity(
     throughput: float | None = None,
     idle_seconds: Mapping[str, float] | None = None,
 ) -> Capacity:
-    """Compute what is to be kept available in a pool.
+    """Compute what is to be kept available in a pool, of ``most`` workers.
 
-    Args:
-        tree: Stated needs.
-        pool: The pool.
-        most: Workers that it may have at most.
-        throughputs: Requests a second that a worker does, by ``tenant/biz``.
-        throughput: The same of any; a guess where None was reported.
-        idle_seconds: By who states needs, the seconds without work; those without count as busy.
+    ``throughputs`` are requests a second that a worker does, by ``tenant/biz``, ``throughput`` of
+    any; a guess where None was reported. ``idle_seconds`` are those without work by who states
+    needs; who is not there counts as busy.
     """
     idle_seconds = idle_seconds or {}
     own: defaultdict[str, float] = defaultdict(float)
     whole: dict[str, float] = {}
     any_throughput = throughput or assumed_throughput(tree.stage.fleet)
     for name, needs in stated_by(tree):
-        released = (
-            needs.idle_seconds is not None and idle_seconds.get(name, 0.0) > needs.idle_seconds
-        )
+        longest, idle = needs.idle_seconds, idle_seconds.get(name, 0.0)
+        released = longest is not None and idle > longest
         if needs.pool != pool or released:
             continue
         tenant, _, biz = name.partition("/")
@@ -372,12 +359,8 @@ def seconds_left(
 
     0 or below where the oldest has had all of its time: then something is late already.
 
-    Args:
-        planned: Seconds that the biz plans for each request.
-        oldest: Seconds that the oldest has waited.
-        waiting: Requests that wait.
-        submitted: Requests submitted in each of the last full seconds, the latest first; empty
-            where that is not known.
+    The biz plans ``planned`` seconds for each request; the ``oldest`` has waited for so many.
+    ``submitted`` are those of each of the last full seconds, the latest first; empty if unknown.
 
     >>> seconds_left(600, 100, 20_000)
     500.0
@@ -399,21 +382,16 @@ def seconds_left(
     if rest > 0:
         known = min(len(submitted), oldest)
         evenly = later / len(submitted) * (oldest - known) if submitted else 0.0
-        fastest = max(
-            fastest, rest / (planned - known), max(0.0, rest - evenly) / (planned - oldest)
-        )
+        burst = max(0.0, rest - evenly) / (planned - oldest)
+        fastest = max(fastest, rest / (planned - known), burst)
     return waiting / fastest
 
 
 def latest_seconds(planned: float, left: float, oldest: float, forecast: float | None) -> float:
     """Compute how long the latest waiting request will have taken; late is more than ``planned``.
 
-    Args:
-        planned: Seconds that the biz plans for each request.
-        left: :func:`seconds_left`.
-        oldest: Seconds that the oldest has waited.
-        forecast: Seconds that all that waits takes at the present rate. None without a rate: then
-            only the wait so far is sure.
+    ``left`` are the :func:`seconds_left`; ``forecast`` is for all that waits at the present rate.
+    None without a rate: then only the wait of the ``oldest`` so far is sure.
     """
     if forecast is None:
         return oldest

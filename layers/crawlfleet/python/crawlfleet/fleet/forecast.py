@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import zip_longest
 from typing import Final, Protocol
 
@@ -22,6 +23,7 @@ from crawlfleet.crawling.politeness.redis import RedisHosts
 from crawlfleet.crawling.records.redis import RedisDataQueue
 from crawlfleet.fleet.autoscaler import latest_first, seconds_left
 from crawlfleet.fleet.models import Demand, QueueDemand
+from crawlfleet.fleet.quotas.demand import QuotaDemand, within
 from crawlfleet.kernel.errors import StoreError, StoreUnavailableError
 from crawlfleet.kernel.hosts import host_of
 from crawlfleet.kernel.ids import RequestId
@@ -41,15 +43,10 @@ SLOW_SECONDS: Final = 1.0
 
 
 class EntryHosts:
-    """Read the hosts of queue entries, for one forecast.
-
-    ``steady`` is a clock in seconds that nobody sets.
-    """
+    """Read the hosts of queue entries, for one forecast; nobody sets the clock ``steady``."""
 
     def __init__(
-        self,
-        store: MongoRequestStore,
-        steady: Callable[[], float] = time.monotonic,
+        self, store: MongoRequestStore, steady: Callable[[], float] = time.monotonic
     ) -> None:
         self._store = store
         self._steady = steady
@@ -147,19 +144,17 @@ LEAST_HOSTS: Final = 4
 RATED_QUEUES: Final = 200
 #: Entries of a queue whose hosts are read, and queues of which that is done.
 SAMPLED_ENTRIES: Final = 16
-GLIMPSED_QUEUES: Final = 8
+SAMPLED_QUEUES: Final = 8
 
 
 class UnmadeJobs(Protocol):
-    """Jobs whose tasks are yet to be made; one is enough for a worker to be started."""
+    """Jobs whose tasks are yet to be made; one is enough for a worker to be started.
 
-    def expandable(self, limit: int, now: datetime | None = None) -> Sequence[object]:
-        """List jobs that make tasks now; with ``now`` only what is due by then."""
-        ...
+    A Protocol, as jobs stand above the fleet, which so never imports their store.
+    """
 
-    def placing(self, limit: int) -> Sequence[object]:
-        """List jobs that wait for a worker."""
-        ...
+    def expandable(self, limit: int, now: datetime | None = None) -> Sequence[object]: ...  # noqa: D102
+    def placing(self, limit: int) -> Sequence[object]: ...  # noqa: D102
 
 
 class _View:
@@ -195,6 +190,7 @@ class Forecast:
     hosts: RedisHosts
     store: MongoRequestStore
     jobs: UnmadeJobs
+    quotas: QuotaDemand | None = None
     steady: Callable[[], float] = time.monotonic
     most_hosts: int = MOST_HOSTS
 
@@ -210,24 +206,27 @@ class Forecast:
         """Forecast the demand of queues on the workers, by throughputs per ``tenant/biz``.
 
         ``queues`` are those that the workers serve, by default all that are bound for no pool;
-        ``with_items`` says that they store what waits in the data queues, too.
-
-        Raises:
-            StoreError: Redis did not answer: then nothing is known.
+        ``with_items`` says that they store what waits in the data queues, too. Raises StoreError
+        (Redis did not answer: then nothing is known).
         """
         queues = tree.queues() if queues is None else queues
         if not queues:
             return Demand()
         each = max(LEAST_HOSTS, self.most_hosts // len(queues))
         works = self.sampler.works(queues, now, SOON, min(each, self.most_hosts))
+        rooms: Mapping[str, int] = {}
+        if self.quotas is not None:
+            works = self.quotas.without_parked(tree, queues, works, now)
+            rooms = self.quotas.rooms(tree, queues, now)
         views = [
             _View(queue_key, biz_of(tree, queue_key.tenant, queue_key.biz)[1], work)
             for queue_key, work in zip(queues, works, strict=True)
-            if work.can_go_on
+            if work.can_go_on and rooms.get(queue_key.path, 1) > 0
         ]
         self._sample(tree, views)
         states = self._states(views)
         rates = [_Rates(tree, view, states, now) for view in views]
+        keys = [view.queue_key for view in views]
         lately = _lately(self.overview, views, now)
         throughputs = throughputs or {}
         items = sum(self.data.waiting(queues)) if with_items else 0
@@ -237,14 +236,11 @@ class Forecast:
                 *stores,
                 *self._unmade(tree, now),
                 *(
-                    _demand(
-                        view,
-                        one,
-                        now,
-                        throughputs.get(view.queue_key.path),
-                        lately.get(view.queue_key),
+                    within(
+                        rooms.get(key.path),
+                        _demand(view, one, now, throughputs.get(key.path), lately.get(key)),
                     )
-                    for view, one in zip(views, rates, strict=True)
+                    for key, view, one in zip(keys, views, rates, strict=True)
                 ),
             ),
             polite_per_second=math.inf if items else _together(rates),
@@ -277,13 +273,10 @@ class Forecast:
         least = tree.stage.fleet.batch + tree.stage.fleet.concurrency
         long = [view for view in views if view.work.queued > least]
         long.sort(key=lambda view: -view.work.queued)
-        entry_hosts = EntryHosts(self.store, self.steady)
+        entry_hosts, sample = EntryHosts(self.store, self.steady), self.sampler.sample_queue
         for place, view in enumerate(long):
-            entries = (
-                self.sampler.sample_queue(view.queue_key, SAMPLED_ENTRIES)
-                if place < GLIMPSED_QUEUES
-                else []
-            )
+            is_read = place < SAMPLED_QUEUES
+            entries = sample(view.queue_key, SAMPLED_ENTRIES) if is_read else []
             view.met, view.is_stuck = entry_hosts.hosts(view.queue_key, view.biz, entries)
             view.is_dark = not view.met and not view.is_stuck
 
@@ -301,14 +294,9 @@ class _Rates:
     def __init__(
         self, tree: Tree, view: _View, states: Mapping[str, HostState], now: datetime
     ) -> None:
+        limits, tenant = partial(limits_for, tree.stage, view.biz), view.queue_key.tenant
         self.known = {
-            host: allowed_rate(
-                limits_for(tree.stage, view.biz, host),
-                states[host],
-                now,
-                SOON,
-                view.queue_key.tenant,
-            )
+            host: allowed_rate(limits(host), states[host], now, SOON, tenant)
             for host in view.hosts
             if host in states
         }
@@ -334,12 +322,7 @@ def _extrapolated(looked: Collection[float], hosts: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Lately:
-    """Rates of a queue in the last seconds.
-
-    Attributes:
-        drained: Requests that were processed in a second.
-        submitted: Requests submitted in each of the last seconds, the latest first.
-    """
+    """Requests of a queue lately: processed in a second; submitted in each, the latest first."""
 
     drained: float
     submitted: Sequence[int]

@@ -1,25 +1,23 @@
 """Call Lambda: reserve the workers' concurrency, wake consumers, try rules, get blocks of ids."""
 
+import random
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, Final, Protocol
+from functools import partial
+from typing import Any, ClassVar, Final, Protocol
 
 import msgspec
 
-from crawlfleet.crawling.trials.remote import Question, Tried
-from crawlfleet.kernel.aws.clients import lambda_client
-from crawlfleet.kernel.errors import (
-    ConsumersBusyError,
-    IdsError,
-    LimitRefusedError,
-    StoreError,
-    StoreUnavailableError,
-)
+from crawlfleet.crawling.trials.messages import LARGEST_BYTES, TRIAL_SECONDS, Answer, Question
+from crawlfleet.kernel import errors
+from crawlfleet.kernel.aws.clients import border, code_of, lambda_client
 from crawlfleet.kernel.ids import Block, IdKind, RequestId
+from crawlfleet.kernel.names import TRIALS
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import Clock
 
@@ -28,29 +26,60 @@ PART: Final = "lambda"
 REFUSED: Final = "InvalidParameterValueException"
 
 
+class LambdaApi(Protocol):
+    """The call that is made of botocore's Lambda client, beside those of concurrency."""
+
+    def invoke(self, **arguments: Any) -> Any: ...  # noqa: D102
+
+
 class ConcurrencyApi(Protocol):
-    """The two calls that are made of botocore's Lambda client."""
+    """The two calls of botocore's Lambda client that concern concurrency."""
 
-    def get_function_concurrency(self, **arguments: Any) -> Any:
-        """See botocore."""
-        ...
-
-    def put_function_concurrency(self, **arguments: Any) -> Any:
-        """See botocore."""
-        ...
+    def get_function_concurrency(self, **arguments: Any) -> Any: ...  # noqa: D102
+    def put_function_concurrency(self, **arguments: Any) -> Any: ...  # noqa: D102
 
 
-class LambdaConcurrency:
-    """The reserved concurrency of the workers' function.
+class _Function:
+    """A function of ours, by its name or ARN.
+
+    Where no client is given, ``connect`` opens one when it is first needed, with ``_options``.
+    """
+
+    _options: ClassVar[Mapping[str, Any]] = {}
+
+    def __init__(
+        self,
+        function: str,
+        client: LambdaApi | ConcurrencyApi | None = None,
+        *,
+        connect: Callable[..., LambdaApi | ConcurrencyApi] = lambda_client,
+    ) -> None:
+        self._function = function
+        self._client = client
+        self._connect = connect
+
+    def _api(self) -> Any:
+        if self._client is None:
+            self._client = self._connect(self._function, **self._options)
+        return self._client
+
+    def _start(self) -> None:
+        """Invoke it, and wait for nothing but that Lambda has taken the call."""
+        self._api().invoke(FunctionName=self._function, InvocationType="Event", Payload=b"{}")
+
+    def _invoke(self, question: bytes) -> tuple[bytes, bool]:
+        """Return its answer, and True where that is an error of the function."""
+        answer = self._api().invoke(
+            FunctionName=self._function, InvocationType="RequestResponse", Payload=question
+        )
+        return answer["Payload"].read(), bool(answer.get("FunctionError"))
+
+
+class LambdaConcurrency(_Function):
+    """The reserved concurrency of the workers' function, of which the stage gives ``ceiling``.
 
     Of an account's concurrency 100 must stay unreserved, so Lambda refuses what would go beyond
     that; what was reserved then still is. Both calls may be repeated.
-
-    Args:
-        function: Name or ARN of the workers' function.
-        ceiling: The most that the stage gives it.
-        client: botocore's; one with short time-outs and few tries where none is given.
-        connect: Makes that one of the function's name, when it is first needed.
     """
 
     def __init__(
@@ -59,12 +88,10 @@ class LambdaConcurrency:
         ceiling: int,
         client: ConcurrencyApi | None = None,
         *,
-        connect: Callable[[str], ConcurrencyApi] = lambda_client,
+        connect: Callable[..., ConcurrencyApi] = lambda_client,
     ) -> None:
-        self._function = function
+        super().__init__(function, client, connect=connect)
         self._ceiling = ceiling
-        self._client = client
-        self._connect = connect
 
     @property
     def ceiling(self) -> int:
@@ -96,26 +123,23 @@ class LambdaConcurrency:
         except Exception as error:
             raise _translated(error) from error
 
-    def _api(self) -> ConcurrencyApi:
-        if self._client is None:
-            self._client = self._connect(self._function)
-        return self._client
-
 
 def _translated(error: Exception) -> Exception:
     """Translate what botocore raises; leave anything else as it is."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     if isinstance(error, ClientError):
-        code = str(error.response.get("Error", {}).get("Code", "unknown"))
+        code = code_of(error)
         if code == REFUSED:
             said = str(error.response["Error"].get("Message", ""))[:300]
-            return LimitRefusedError(f"Lambda does not give this concurrency: {said}")
-        return StoreUnavailableError(PART, f"the concurrency could not be told or changed: {code}")
+            return errors.LimitRefusedError(f"Lambda does not give this concurrency: {said}")
+        return errors.StoreUnavailableError(
+            PART, f"the concurrency could not be told or changed: {code}"
+        )
     if isinstance(error, (BotoCoreError, OSError)):
-        return StoreUnavailableError(PART, type(error).__name__)
+        return errors.StoreUnavailableError(PART, type(error).__name__)
     if isinstance(error, (TypeError, ValueError, AttributeError, LookupError)):
-        return StoreError(f"{PART}: the answer is not what Lambda answers")
+        return errors.StoreError(f"{PART}: the answer is not what Lambda answers")
     return error
 
 
@@ -123,89 +147,43 @@ def _translated(error: Exception) -> Exception:
 BLOCK_SIZE: Final = 2_000
 #: A cold id-issuer connects to Redis first.
 ISSUER_SECONDS: Final = 10.0
-#: A trial fetches for 20 seconds at most; a cold consumer imports parsers first. Behind this comes
-#: API Gateway, which waits no longer than 29.
-TRIAL_SECONDS: Final = 26.0
+#: A trial that Lambda has no room for is asked for once more after this, on average; whoever is
+#: refused is told to come back later than that.
+TRIAL_AGAIN_SECONDS: Final = 0.5
+TRIALS_FULL_SECONDS: Final = 5.0
 #: Consumers that are called at once; the client keeps ten connections.
 WAKING: Final = 8
 #: Blocks are used this much before their end, so that no id is handed out at its very last moment.
 MARGIN: Final = timedelta(seconds=1)
 
 _block = msgspec.json.Decoder(Block)
-_tried = msgspec.json.Decoder(Tried)
+_answered = msgspec.json.Decoder(Answer)
 
 
-class LambdaApi(Protocol):
-    """The one call that is made of botocore's Lambda client."""
-
-    def invoke(self, **arguments: Any) -> Any:
-        """See botocore."""
-        ...
-
-
-class _Function:
-    """A function of ours; its client is opened when it is first needed, with these options."""
-
-    def __init__(
-        self, name: str, client: LambdaApi | None, connect: Callable[..., LambdaApi], **options: Any
-    ) -> None:
-        self._name = name
-        self._client = client
-        self._connect = connect
-        self._options = options
-
-    def client(self) -> LambdaApi:
-        if self._client is None:
-            self._client = self._connect(self._name, **self._options)
-        return self._client
-
-    def start(self) -> None:
-        """Invoke it, and wait for nothing but that Lambda has taken the call."""
-        self.client().invoke(FunctionName=self._name, InvocationType="Event", Payload=b"{}")
-
-    def ask(self, question: object) -> tuple[bytes, bool]:
-        """Return its answer, and True where that is an error of the function."""
-        answer = self.client().invoke(
-            FunctionName=self._name,
-            InvocationType="RequestResponse",
-            Payload=msgspec.json.encode(question),
-        )
-        return answer["Payload"].read(), bool(answer.get("FunctionError"))
-
-
-class LambdaWaker:
+class LambdaWaker(_Function):
     """Start workers: asynchronous invocations of the consumer."""
-
-    def __init__(
-        self,
-        function: str,
-        client: LambdaApi | None = None,
-        *,
-        connect: Callable[..., LambdaApi] = lambda_client,
-    ) -> None:
-        self._consumer = _Function(function, client, connect)
 
     def wake(self, count: int) -> None:
         """Start so many workers, some calls at once: each takes as long as a start may.
 
         The next ones begin when these have ended well: where one has failed others would.
         """
-        with _border():
-            self._consumer.client()  # before threads share it
+        with border(PART, _not_invoked):
+            self._api()  # before threads share it
             if count == 1:
-                self._consumer.start()
+                self._start()
                 return
             with ThreadPoolExecutor(WAKING, thread_name_prefix="wake") as threads:
                 for begun in range(0, count, WAKING):
-                    calls = [
-                        threads.submit(self._consumer.start) for _ in range(begun, count)[:WAKING]
-                    ]
+                    calls = [threads.submit(self._start) for _ in range(begun, count)[:WAKING]]
                     for call in calls:
                         call.result()
 
 
-class LambdaIds:
+class LambdaIds(_Function):
     """Take ids of blocks from the id-issuer, kept until they are used up or too old."""
+
+    _options: ClassVar[Mapping[str, Any]] = {"timeout_seconds": ISSUER_SECONDS}
 
     def __init__(
         self,
@@ -216,7 +194,7 @@ class LambdaIds:
         block_size: int = BLOCK_SIZE,
         connect: Callable[..., LambdaApi] = lambda_client,
     ) -> None:
-        self._issuer = _Function(function, client, connect, timeout_seconds=ISSUER_SECONDS)
+        super().__init__(function, client, connect=connect)
         self._clock = clock
         self._block_size = block_size
         self._stock: dict[tuple[str, ...], _Stock] = {}
@@ -233,29 +211,33 @@ class LambdaIds:
                 stock.put(self._ask(queue_key, kind, max(count - len(taken), self._block_size)))
                 taken += stock.take(count - len(taken), self._clock)
         if len(taken) < count:
-            message = f"the id-issuer gave {len(taken)} of {count} ids"
-            raise IdsError(message)
+            raise errors.IdsError(f"the id-issuer gave {len(taken)} of {count} ids")
         return taken
 
     def _ask(self, queue_key: QueueKey, kind: IdKind, count: int) -> Block:
-        question = {"kind": kind.value, "count": count}
-        with _border():
-            payload, failed = self._issuer.ask(
-                {**question, "tenant": queue_key.tenant, "biz": queue_key.biz}
-            )
+        whose = {"tenant": queue_key.tenant, "biz": queue_key.biz}
+        with border(PART, _not_invoked):
+            question = {"kind": kind.value, "count": count, **whose}
+            payload, failed = self._invoke(msgspec.json.encode(question))
         if failed:
-            raise IdsError(f"the id-issuer failed: {_reason(payload)}")
+            raise errors.IdsError(f"the id-issuer failed: {_reason(payload)}")
         try:
             block = _block.decode(payload)
         except (msgspec.MsgspecError, UnicodeError) as error:
-            raise IdsError("the id-issuer's answer is no block") from error
+            raise errors.IdsError("the id-issuer's answer is no block") from error
         if block.expires_at.tzinfo is None:
-            raise IdsError("the id-issuer's answer is no block: its end is in no time zone")
+            raise errors.IdsError("the id-issuer's answer is no block: its end is in no time zone")
         return block
 
 
-class LambdaTrials:
-    """Have a consumer try a rule; it is no worker for as long as it answers."""
+class LambdaTrials(_Function):
+    """Have the trials' function do a step of a trial.
+
+    One that takes too long is not asked again: a second try would find that whoever waits has gone.
+    One that Lambda throttles is, once.
+    """
+
+    _options: ClassVar[Mapping[str, Any]] = {"timeout_seconds": TRIAL_SECONDS, "attempts": 1}
 
     def __init__(
         self,
@@ -263,22 +245,53 @@ class LambdaTrials:
         client: LambdaApi | None = None,
         *,
         connect: Callable[..., LambdaApi] = lambda_client,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        # One attempt: a second try would find that whoever waits has gone.
-        self._consumer = _Function(
-            function, client, connect, timeout_seconds=TRIAL_SECONDS, attempts=1
-        )
+        super().__init__(function, client, connect=connect)
+        self._sleep = sleep
 
-    def ask(self, question: Question) -> Tried:
-        """Send a trial to a consumer and return its answer."""
-        with _border(), _busy():
-            payload, failed = self._consumer.ask({"trial": question})
+    def ask(self, question: Question) -> Answer:
+        """Send a question and return its answer, within the question's seconds.
+
+        Raises:
+            TrialsBusyError: Lambda has no room for more trials.
+            StoreUnavailableError: it cannot be invoked, takes too long, fails or answers nonsense.
+            InvalidRequestError: rule and page are more than Lambda carries.
+        """
+        asked = msgspec.json.encode({"trial": question})
+        if len(asked) > LARGEST_BYTES:
+            raise errors.InvalidRequestError.of(
+                "rule", f"has {len(asked):,} bytes with its page; {LARGEST_BYTES:,} may travel"
+            )
+        payload, failed = self._within(asked, question.seconds)
         if failed:
-            raise StoreUnavailableError("consumer", f"the trial failed: {_reason(payload)}")
+            raise errors.StoreUnavailableError(TRIALS, f"the trial failed: {_reason(payload)}")
         try:
-            return _tried.decode(payload)
+            return _answered.decode(payload)
         except (msgspec.MsgspecError, UnicodeError) as error:
-            raise StoreUnavailableError("consumer", "the answer is no trial's") from error
+            raise errors.StoreUnavailableError(TRIALS, "the answer is no trial's") from error
+
+    def _within(self, asked: bytes, seconds: float) -> tuple[bytes, bool]:
+        """Wait for so long: the client's own time-out is that of a whole trial."""
+        thread = ThreadPoolExecutor(1, thread_name_prefix="trial")
+        try:
+            with border(TRIALS, partial(_not_invoked, part=TRIALS)):
+                sent = thread.submit(self._send, asked)
+                if wait([sent], max(0.0, seconds)).done:
+                    return sent.result()
+                raise errors.TrialLateError(TRIAL_SECONDS)
+        finally:
+            thread.shutdown(wait=False)
+
+    def _send(self, asked: bytes) -> tuple[bytes, bool]:
+        with _no_room():
+            try:
+                return self._invoke(asked)
+            except Exception as error:
+                if not _is_throttled(error):
+                    raise
+            self._sleep(random.uniform(0.5, 1.5) * TRIAL_AGAIN_SECONDS)  # noqa: S311  spreads them
+            return self._invoke(asked)
 
 
 class _Stock:
@@ -310,42 +323,26 @@ class _Stock:
         return taken
 
 
-@contextmanager
-def _busy() -> Iterator[None]:
-    """Tell a consumer that is not free from one that cannot be asked at all."""
-    try:
-        yield
-    except Exception as error:
-        from botocore.exceptions import ClientError
-
-        if isinstance(error, ClientError) and _code(error) == "TooManyRequestsException":
-            raise ConsumersBusyError from error
-        raise
+def _is_throttled(error: Exception) -> bool:
+    return code_of(error) == "TooManyRequestsException"
 
 
 @contextmanager
-def _border() -> Iterator[None]:
-    """Translate what botocore raises."""
+def _no_room() -> Iterator[None]:
+    """Tell a function that is fully used from one that cannot be asked at all."""
     try:
         yield
-    except ConsumersBusyError:
-        raise
-    except OSError as error:
-        raise StoreUnavailableError(PART, type(error).__name__) from error
     except Exception as error:
-        # Imported here: whoever got this far has it loaded, and others start without it.
-        from botocore.exceptions import BotoCoreError, ClientError
-
-        if isinstance(error, ClientError):
-            message = f"the function could not be invoked: {_code(error)}"
-            raise StoreUnavailableError(PART, message) from error
-        if isinstance(error, BotoCoreError):
-            raise StoreUnavailableError(PART, type(error).__name__) from error
+        if _is_throttled(error):
+            raise errors.TrialsBusyError(TRIALS_FULL_SECONDS) from error
         raise
 
 
-def _code(error: Any) -> str:
-    return str(error.response.get("Error", {}).get("Code", "unknown"))
+def _not_invoked(error: Exception, part: str = PART) -> errors.CrawlfleetError | None:
+    code = code_of(error)
+    if code is None:
+        return None
+    return errors.StoreUnavailableError(part, f"the function could not be invoked: {code}")
 
 
 def _reason(payload: bytes) -> str:

@@ -25,16 +25,12 @@ def target_name(pool: str) -> str:
 
 
 class QueueDemand(msgspec.Struct, frozen=True, kw_only=True):
-    """Demand of a queue on the workers.
+    """Demand of a queue on the workers; ``leased`` requests of it are in flight.
 
-    Attributes:
-        backlog: Requests to be processed; 0 where nothing can go on.
-        seconds_left: Until its plan ends, below 0 when it has; None where it has no plan.
-        polite_per_second: Requests that its hosts may be asked for; infinite where nothing is known
-            that would bound them.
-        throughput: Requests of it that a worker does in a second; None where none was measured.
-        leased: Requests of it that are in flight.
-        drained: Requests of it that were processed in a second lately; None where that is unknown.
+    ``backlog`` is 0 where nothing can go on. ``seconds_left`` until its plan ends are below 0 when
+    it has, None where it has no plan. Its hosts may be asked for ``polite_per_second``, infinite
+    where nothing is known that would bound them. A worker does ``throughput`` requests of it in a
+    second, and ``drained`` were processed in a second lately; None where that is unknown.
     """
 
     backlog: int
@@ -59,28 +55,21 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def backlog(self) -> int:
         """Requests to be processed."""
-        return sum(queue_key.backlog for queue_key in self.queues)
+        return sum(queue.backlog for queue in self.queues)
 
 
 class Throughput(msgspec.Struct, frozen=True, kw_only=True):
-    """Throughput of a worker, as measured.
-
-    Attributes:
-        per_second: Requests in a second.
-        is_least: True where it is a lower bound only, as the worker had little to do.
-    """
+    """Throughput of a worker, as measured: a lower bound only (``is_least``) of an idle one."""
 
     per_second: float
     is_least: bool = False
 
 
 class ThroughputReply(msgspec.Struct, frozen=True, kw_only=True):
-    """Reply to a worker that has reported its throughput.
+    """Reply to a worker that has reported its throughput: it ``leaves`` if it is one too many.
 
-    Attributes:
-        leaves: True for a worker that is one too many, and is to leave.
-        others: Other workers that live and are not told to leave.
-        floor: Workers that stated needs keep, though there be nothing to do.
+    ``others`` live and are not told to leave. Stated needs keep ``floor`` workers, though there be
+    nothing to do.
     """
 
     leaves: bool
@@ -120,14 +109,10 @@ class ScalingTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScalingState(msgspec.Struct, frozen=True, kw_only=True):
-    """The standing target of a pool, and what is known of its workers at one moment.
+    """The standing target of a pool, and what is known of its workers at ``now_ms``.
 
-    Attributes:
-        target: The standing target.
-        version: Of the target, for a caller that wants to replace it.
-        now_ms: The moment, by the server's clock.
-        throughput: Requests a second that a worker does, as learnt; None before any was reported.
-        leaving: Workers that are told to leave and have not left yet.
+    ``version`` is the target's, for a caller that wants to replace it. ``throughput`` is learnt,
+    None before any was reported; ``leaving`` workers are told to leave and have not left yet.
     """
 
     target: ScalingTarget = ScalingTarget()
@@ -186,7 +171,8 @@ class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     ``hosts`` are some hosts, each with the tenant, at which it has something under way: its slots
     there are given to others when it is dead. ``failed`` are requests that it gave up on. A status
-    without a pool is of a version that knew of none: of the usual one.
+    without a pool is of a version that knew of none: of the usual one. ``version`` is that of its
+    code, empty where that did not say.
     """
 
     started_ms: int = 0
@@ -195,6 +181,7 @@ class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
     failed: int = 0
     pool: str = MAIN_POOL
     hosts: tuple[tuple[str, str], ...] = ()
+    version: str = ""
 
 
 class WorkerHeartbeats(msgspec.Struct, frozen=True, kw_only=True):
@@ -267,14 +254,10 @@ class TickPart(StrEnum):
 class Ticked(msgspec.Struct, frozen=True, kw_only=True):
     """The latest tick that ended.
 
-    Attributes:
-        seconds_ago: When it ended; None where no tick is known, as none has ended yet or Redis has
-            lost it.
-        awaited_seconds: Where none is known: how long ago it was first asked for.
-        took_seconds: How long it took.
-        faults: By part, how often it failed: once as a whole, and once for each schedule or biz
-            that it could not serve. Faults of parts that come between ticks, shortly before or
-            after it, are counted too.
+    ``seconds_ago`` is None where no tick is known, as none has ended yet or Redis has lost it; it
+    was first asked for ``awaited_seconds`` ago then. ``faults`` are by part how often it failed:
+    once as a whole, and once for each schedule or biz that it could not serve. Faults of parts that
+    come between ticks, shortly before or after it, are counted too.
     """
 
     seconds_ago: float | None = None
@@ -286,11 +269,10 @@ class Ticked(msgspec.Struct, frozen=True, kw_only=True):
 class Remaining(msgspec.Struct, frozen=True, kw_only=True):
     """Resources that a worker has left, from real readings; None is what the machine does not tell.
 
-    Attributes:
-        memory: Bytes until the function's memory, or the control group's, is full.
-        cpu: The index of what is not used: GHz times cores times the idle part.
-        bandwidth: Bytes a second that it was seen to move and does not move now; None unless it
-            moves half of that or more, as what it could is not known otherwise.
+    ``memory`` is bytes until the function's memory, or the control group's, is full. ``cpu`` is the
+    index of what is not used: GHz times cores times the idle part. ``bandwidth`` is bytes a second
+    that it was seen to move and does not move now; None unless it moves half of that or more, as
+    what it could is not known otherwise.
     """
 
     memory: float | None = None
@@ -305,21 +287,16 @@ class QueueSample(msgspec.Struct, frozen=True, kw_only=True):
     ``ledger``, ``difference`` and ``records`` from MongoDB.
 
     Attributes:
-        queue_key: The biz and its queue.
-        depth: Entries queued, leased, delayed, deferred.
         load: Entries that a worker that leases now would find, and leased ones.
         oldest_seconds: How long the next entry to be served has waited; 0 where none waits.
-        submitted: Rates of generation over the last full 1, 5 and 60 seconds.
-        processed: Rates of processing over the same.
-        submitted_seconds: Submitted requests by epoch second, for the last 90 full seconds.
-        processed_seconds: Processed requests by epoch second, likewise.
-        ledger: Requests by state since the biz exists: pending, leased, waiting, done, dead,
-            cancelled, expired, and those of the biz's own.
+        submitted: Rates of generation over the last full 1, 5 and 60 seconds; ``processed``, too.
+        submitted_seconds: Submitted requests by epoch second, for the last 90 full seconds, as
+            ``processed_seconds``.
+        ledger: Requests by state since the biz exists, and those of the biz's own.
         retries: Requests that wait for their next try.
         difference: Submitted and in no state (above 0: lost, below: made up), as the audit finds
             it; None where it was not read. Where a node holds very many open requests it is not
             read in every sample (monitoring.gathering).
-        records: Records kept now.
         planned_seconds: The time in which the biz wants a backlog finished; None for no wish.
         finish_seconds: How long the backlog lasts at the present rate of processing: 0 for no
             backlog, None where there is one and nothing is processed.
@@ -354,16 +331,11 @@ class PoolState(msgspec.Struct, frozen=True, kw_only=True):
 class PoolSample(msgspec.Struct, frozen=True, kw_only=True):
     """Sample of one pool's workers (SPEC.md C6), in the terms of :class:`WorkersSample`.
 
-    Attributes:
-        name: Of the pool, ``main`` for the usual one.
-        memory_mb: Of each worker; None where that is unknown.
-        region: Where they run, for people; empty where that is unknown.
-        network: Egress of downloads, likewise.
-        busy: Of the alive, those with requests in flight; the others are ``idle``.
-        kept: Workers that are kept available by stated needs.
-        stated: What these come to, more than is kept where it does not fit.
-        done: Requests that its known workers have processed, each since it began.
-        failed: Of these, those that were given up on.
+    ``memory_mb`` is each worker's, ``region`` where they run and ``network`` the egress of
+    downloads, for people; None and empty where that is unknown. Of the alive ``busy`` ones have
+    requests in flight. ``kept`` are kept available by stated needs, which come to ``stated``, more
+    where that does not fit. Its known workers, each since it began, have ``done`` so many requests,
+    and ``failed`` to do so many of these.
     """
 
     name: str

@@ -38,8 +38,6 @@ class MachineFiles:
         self._sys = f"{str(root).rstrip('/')}/sys"
         self._page = os.sysconf("SC_PAGE_SIZE")
 
-    # ---- memory
-
     def resident(self, process: int | str = "self") -> int | None:
         """Read the bytes of a process in memory."""
         fields = _text(f"{self._proc}/{process}/statm").split()
@@ -72,16 +70,11 @@ class MachineFiles:
             for group in (
                 MemoryGroup(folder, "memory.max", "memory.current", "inactive_file"),
                 MemoryGroup(
-                    folder,
-                    "memory.limit_in_bytes",
-                    "memory.usage_in_bytes",
-                    "total_inactive_file",
+                    folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
                 ),
             )
         ]
         return [group for group in found if group.limit is not None]
-
-    # ---- processors
 
     def quota(self) -> float | None:
         """Read the processors that the control groups allow; None where they allow all."""
@@ -125,8 +118,6 @@ class MachineFiles:
         processors = sum(line.startswith("cpu") for line in lines) - 1
         return counted[3] + sum(counted[4:5]), sum(counted), max(1, processors)
 
-    # ---- network
-
     def moved(self) -> int | None:
         """Read the bytes that all interfaces but the loopback have received and sent."""
         total: int | None = None
@@ -139,8 +130,6 @@ class MachineFiles:
             if received is not None and sent is not None:
                 total = (total or 0) + received + sent
         return total
-
-    # ---- parts of them
 
     def _children(self, process: int | str) -> Iterator[int]:
         folder = f"{self._proc}/{process}/task"
@@ -168,11 +157,7 @@ class MachineFiles:
 
 
 class MemoryGroup:
-    """A control group with a limit of memory.
-
-    Attributes:
-        limit: Bytes; None where it has none.
-    """
+    """A control group with a ``limit`` of memory in bytes; None where it has none."""
 
     __slots__ = ("_folder", "_reclaimable", "_stat", "_usage", "limit")
 
@@ -235,12 +220,9 @@ def _clock(text: str, in_a_ghz: int) -> float | None:
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
-    """Resources that this process has taken up to now.
+    """Resources that this process has taken up to now; ``memory_bytes`` are resident now.
 
-    Attributes:
-        cpu_seconds: Processor time of all its threads and the children it has waited for; only ever
-            grows.
-        memory_bytes: Resident now, so it goes up and down.
+    ``cpu_seconds`` are of all its threads and the children it has waited for; they only ever grow.
     """
 
     cpu_seconds: float
@@ -262,6 +244,12 @@ SEEN_SECONDS: Final = 600.0
 _BUCKET_SECONDS: Final = 10.0
 #: No interface of a worker moves more bytes in a second: a counter has jumped.
 _FASTEST_BYTES: Final = 50e9
+#: Every link carries so many a second (1 Mbit/s): having moved fewer says nothing of what could be.
+_SLOWEST_BYTES: Final = 125_000.0
+#: Parts of the best rate between which what is left is known: below the lower one a worker has
+#: little to do, and from the upper one on it may be on its way to a better rate.
+_KNOWN_FROM: Final = 0.5
+_KNOWN_BELOW: Final = 0.9
 #: Limits, and the processes that were started, are read again after this.
 _LOOK_SECONDS: Final = 5.0
 
@@ -295,15 +283,9 @@ class MachineReadings:
     what is left, and the last value (at first 0) in what is taken. Each call costs less than a
     millisecond of processor time, so that one a second is nothing.
 
-    Args:
-        lambda_mb: The function's memory setting, from :func:`function_memory_mb`.
-        reported_mb: The memory of the pool's workers by infrastructure; counts where it is less.
-        moved: Bytes that were moved so far, where they are counted better than by the machine's
-            interfaces, which several workers of one machine share.
-        root: Where /proc and /sys are.
-        steady: Seconds since some moment.
-        processor_seconds: Processor time that this process has spent.
-        processors: Processors that it may run on.
+    ``lambda_mb`` is the function's memory setting, from :func:`function_memory_mb`; the pool's by
+    infrastructure (``reported_mb``) counts where it is less. ``moved`` counts bytes better than the
+    machine's interfaces, which several workers share; /proc and /sys are below ``root``.
     """
 
     def __init__(
@@ -368,8 +350,6 @@ class MachineReadings:
         """Return the worth of a second of processor time in the CPU index (SPEC.md B2), in GHz."""
         return self._ghz
 
-    # ---- memory
-
     def _look(self) -> None:
         now = self._steady()
         if now < self._look_at:
@@ -393,8 +373,6 @@ class MachineReadings:
             left.append(max(0, self._limit - own))
         known = [one for one in left if one is not None]
         return float(min(known)) if known else None
-
-    # ---- processors and network, from one look to the next
 
     def _count_cores(self, lambda_mb: int | None, processors: int) -> float:
         cores = [float(max(1, processors))]
@@ -442,7 +420,8 @@ class MachineReadings:
         while self._best and self._best[0][0] < oldest:
             self._best.popleft()
         most = max((rate for _, rate in self._best), default=0.0)
-        # What was seen is the least that can be moved: it says what is left only beside much of it.
-        if self._rate is None or self._rate < most / 2 or most <= 0:
+        # What was seen is the least that can be moved.
+        if self._rate is None or most < _SLOWEST_BYTES:
             return None
-        return max(0.0, most - self._rate)
+        is_known = _KNOWN_FROM * most <= self._rate < _KNOWN_BELOW * most
+        return most - self._rate if is_known else None

@@ -1,6 +1,6 @@
 """Scaling (SPEC.md A12, H4, C1): forecast, decide, act; of each pool by itself.
 
-The minute's tick scales all pools, and an alarm does at once; several may at the same moment.
+Each tick scales all pools, and an alarm does at once; several may at the same moment.
 Whatever cannot be read leaves everything as it is: nothing is started blindly.
 
 Workers have their part in it. Capacity that dies is not to wait for the next tick: whoever reaps a
@@ -20,24 +20,16 @@ from msgspec.structs import replace
 from crawlfleet.config.documents.biz import FleetLimits, Tree
 from crawlfleet.config.lookup import limits_of, served_queues
 from crawlfleet.fleet import autoscaler as capacity
+from crawlfleet.fleet import models
 from crawlfleet.fleet.autoscaler import decide, reserved
 from crawlfleet.fleet.forecast import Forecast
-from crawlfleet.fleet.models import (
-    Demand,
-    ScalingTarget,
-    Throughput,
-    ThroughputReply,
-    WorkReport,
-    is_fresh,
-    target_name,
-)
 from crawlfleet.fleet.redis.registry import RedisWorkers
 from crawlfleet.fleet.redis.scheduler import RedisScalingTargets
 from crawlfleet.kernel.errors import LimitRefusedError, StoreError, StoreUnavailableError
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import MAIN_POOL
 from crawlfleet.kernel.time import Clock
-from crawlfleet.requests.submission.service import Waker
+from crawlfleet.requests.submission.waking import Waker
 
 #: Numbers tried at most where the account lacks the wanted concurrency: so many find the most that
 #: it has, of any that a stage may want.
@@ -45,24 +37,17 @@ PROBES: Final = 12
 
 
 class ConcurrencyLimit(Protocol):
-    """Concurrency of the workers' function, which is Lambda's or a stand-in's."""
+    """Concurrency of the workers' function, which is Lambda's or a stand-in's.
+
+    The stage may be given ``ceiling`` at most; ``current`` invocations may run at once, None where
+    there is no limit. Of a ``change`` that the account has not to give there is a
+    LimitRefusedError: what was allowed still is.
+    """
 
     @property
-    def ceiling(self) -> int:
-        """The most that the stage may be given."""
-        ...
-
-    def current(self) -> int | None:
-        """Return how many invocations may run at once; None where there is no limit."""
-        ...
-
-    def change(self, count: int) -> None:
-        """Allow so many invocations.
-
-        Raises:
-            LimitRefusedError: the account has not so many to give; what was allowed still is.
-        """
-        ...
+    def ceiling(self) -> int: ...  # noqa: D102
+    def current(self) -> int | None: ...  # noqa: D102
+    def change(self, count: int) -> None: ...  # noqa: D102
 
 
 def allow(limit: ConcurrencyLimit, wanted: int) -> int | None:
@@ -127,7 +112,7 @@ class Scaled:
     were there before ``started`` were started.
     """
 
-    target: ScalingTarget
+    target: models.ScalingTarget
     backlog: int
     live: int
     started: int
@@ -182,23 +167,21 @@ class Scaling:
         Raises:
             StoreError: a part did not answer, so that nothing was decided and nobody was started.
         """
-        one, name = self.of(pool), target_name(pool)
+        one, name = self.of(pool), models.target_name(pool)
         queues = served_queues(tree, pool)
         throughputs = self.targets.throughputs(name)
-        demand = self.forecast.demand(
-            tree, clock(), throughputs, queues, with_items=pool == MAIN_POOL
-        )
+        is_main = pool == MAIN_POOL
+        demand = self.forecast.demand(tree, clock(), throughputs, queues, with_items=is_main)
         live = len(one.workers.live(clock()))
         kept = self._kept(tree, pool, throughputs, demand)
         target = self._decided(tree, pool, demand, live, kept)
         target, limit = self._allowed(pool, target)
         started = start_missing(one.workers, one.waker, target.startable, clock)
-        return Scaled(
-            target=target, backlog=demand.backlog, live=live, started=started, limit=limit
-        )
+        backlog = demand.backlog
+        return Scaled(target=target, backlog=backlog, live=live, started=started, limit=limit)
 
     def _kept(
-        self, tree: Tree, pool: str, throughputs: Mapping[str, float], demand: Demand
+        self, tree: Tree, pool: str, throughputs: Mapping[str, float], demand: models.Demand
     ) -> capacity.Capacity:
         """Compute what stated needs keep available; without any, nothing is read."""
         stated = dict(capacity.stated_by(tree))
@@ -206,7 +189,7 @@ class Scaling:
             return capacity.Capacity()
         at_work = demand.at_work | self._lately(tree, stated)
         idle = self.targets.idle(list(stated), capacity.active(tree, at_work))
-        throughput = self.targets.read(target_name(pool)).throughput
+        throughput = self.targets.read(models.target_name(pool)).throughput
         most = min(limits_of(tree.stage, pool).max_consumers, self.of(pool).limit.ceiling)
         return capacity.pool_capacity(
             tree, pool, most, throughputs=throughputs, throughput=throughput, idle_seconds=idle
@@ -218,11 +201,8 @@ class Scaling:
         What is done within seconds is in no queue when a tick comes. The counts are a biz's, not a
         queue's, whichever pool has done it.
         """
-        queues = [
-            queue_key
-            for queue_key in tree.queues()
-            if {queue_key.path, queue_key.tenant} & set(stated)
-        ]
+        named = {*stated}
+        queues = [one for one in tree.queues() if {one.path, one.tenant} & named]
         counts = self.forecast.overview.counts(queues) if queues else ()
         return frozenset(
             queue_key.path
@@ -232,15 +212,10 @@ class Scaling:
         )
 
     def _decided(
-        self,
-        tree: Tree,
-        pool: str,
-        demand: Demand,
-        live: int,
-        kept: capacity.Capacity,
-    ) -> ScalingTarget:
+        self, tree: Tree, pool: str, demand: models.Demand, live: int, kept: capacity.Capacity
+    ) -> models.ScalingTarget:
         """Set a target, on top of whatever others have set meanwhile."""
-        name, ceiling = target_name(pool), self.of(pool).limit.ceiling
+        name, ceiling = models.target_name(pool), self.of(pool).limit.ceiling
         limits = _limits(tree, pool, kept)
         for _ in range(TRIES):
             standing = self.targets.read(name)
@@ -251,20 +226,22 @@ class Scaling:
         # Others decide all the time, about the same demand.
         return self.targets.read(name).target
 
-    def _allowed(self, pool: str, target: ScalingTarget) -> tuple[ScalingTarget, int | None]:
+    def _allowed(
+        self, pool: str, target: models.ScalingTarget
+    ) -> tuple[models.ScalingTarget, int | None]:
         """Reserve concurrency for the target; return the target followed, and the concurrency.
 
         A caller that was delayed since its decision would follow an older target. So the standing
         one is read again and followed. The concurrency is noted with it, by which workers are
         started: more calls than are allowed would be refused.
         """
-        name, pool_limit = target_name(pool), self.of(pool).limit
+        name, pool_limit = models.target_name(pool), self.of(pool).limit
         limit = None
         for _ in range(TRIES):
             reservation = reserved(target, pool_limit.ceiling)
             limit = allow(pool_limit, reservation)
             standing = self.targets.read(name)
-            if not is_fresh(standing):
+            if not models.is_fresh(standing):
                 # Redis has lost it. The next tick decides anew.
                 break
             target = standing.target
@@ -285,7 +262,7 @@ def _limits(tree: Tree, pool: str, kept: capacity.Capacity) -> FleetLimits:
 #: Workers that are reserved and started at once: a reservation counts for some seconds only.
 AT_ONCE: Final = 40
 
-_NONE: Final[Mapping[str, Throughput]] = MappingProxyType({})
+_NONE: Final[Mapping[str, models.Throughput]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,8 +285,8 @@ class PoolScaling:
         A target that is out of date is not followed: the next tick makes a new one.
         """
         try:
-            standing = self.targets.read(target_name(self.pool))
-            if not is_fresh(standing):
+            standing = self.targets.read(models.target_name(self.pool))
+            if not models.is_fresh(standing):
                 return 0
             wanted = standing.target.startable
             return start_missing(self.workers, self.waker, wanted, clock)
@@ -317,7 +294,7 @@ class PoolScaling:
             warn("missing workers could not be started; the next tick starts them", error)
             return 0
 
-    def succeed(self, clock: Clock, report: WorkReport) -> int:
+    def succeed(self, clock: Clock, report: models.WorkReport) -> int:
         """Start a successor of a worker that has ended and deregistered; return how many start.
 
         One whose time was up is replaced. Leases that it returned need a worker as well: others may
@@ -345,17 +322,17 @@ class PoolScaling:
     def report_throughput(
         self,
         worker: str,
-        throughput: Throughput | None,
+        throughput: models.Throughput | None,
         now: datetime,
-        throughputs: Mapping[str, Throughput] = _NONE,
-    ) -> ThroughputReply | None:
+        throughputs: Mapping[str, models.Throughput] = _NONE,
+    ) -> models.ThroughputReply | None:
         """Report the worker's throughput, at all and by ``tenant/biz``; return the reply.
 
         None without an answer of Redis: then nobody leaves.
         """
         try:
             return self.targets.report_throughput(
-                target_name(self.pool), worker, throughput, now, throughputs
+                models.target_name(self.pool), worker, throughput, now, throughputs
             )
         except StoreUnavailableError as error:
             warn("whether this worker is still wanted is not known", error)
@@ -366,10 +343,7 @@ def start_missing(workers: RedisWorkers, waker: Waker, wanted: int, clock: Clock
     """Start those of ``wanted`` workers that are missing; return how many.
 
     Some are reserved and started before the next are, so that however many there are no reservation
-    ends before its worker can be there.
-
-    Raises:
-        StoreUnavailableError: Redis did not answer.
+    ends before its worker can be there. Raises StoreUnavailableError (Redis did not answer).
     """
     started = 0
     while started < wanted:

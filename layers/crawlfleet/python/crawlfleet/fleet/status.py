@@ -1,76 +1,63 @@
 """Sum the samples of workers and queues (SPEC.md A10, C5, C6); tell late bizs (A11, H4)."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from crawlfleet.config.documents.biz import DetectorLimits
+from crawlfleet.fleet import models
 from crawlfleet.fleet.autoscaler import latest_seconds, seconds_left
 from crawlfleet.fleet.failure_detector import status
-from crawlfleet.fleet.models import (
-    FleetSample,
-    Health,
-    PoolSample,
-    PoolState,
-    QueueSample,
-    ScalingTarget,
-    WorkerHealth,
-    WorkerHeartbeats,
-    WorkersSample,
-    WorkerStatus,
-)
 from crawlfleet.kernel.queue_key import MAIN_POOL, Pool, QueueKey
 from crawlfleet.requests.models import Ledger
 from crawlfleet.requests.queue.stats import Rates
 
 
 def headcount(
-    heartbeats: Iterable[WorkerHeartbeats],
+    heartbeats: Iterable[models.WorkerHeartbeats],
     limits: DetectorLimits,
     *,
     present: int = 0,
-    target: ScalingTarget | None = None,
-    pools: Sequence[PoolState] = (),
-) -> WorkersSample:
+    target: models.ScalingTarget | None = None,
+    pools: Sequence[models.PoolState] = (),
+) -> models.WorkersSample:
     """Count the workers by health, of all pools and of each.
 
     ``present`` and ``target`` are the usual pool's, ``pools`` the others. A pool that only its
     workers name, as it is not deployed any more, is shown with what they say.
 
-    >>> headcount([WorkerHeartbeats(worker="w", silent_ms=100)], DetectorLimits()).alive
+    >>> headcount([models.WorkerHeartbeats(worker="w", silent_ms=100)], DetectorLimits()).alive
     1
     """
-    verdicts: defaultdict[str, list[WorkerHealth]] = defaultdict(list)
+    verdicts: defaultdict[str, list[models.WorkerHealth]] = defaultdict(list)
     for beats in heartbeats:
         verdicts[beats.worker_status.pool].append(status(beats, limits))
-    known = {MAIN_POOL: PoolState(pool=Pool(), present=present, target=target)}
+    known = {MAIN_POOL: models.PoolState(pool=Pool(), present=present, target=target)}
     known |= {one.pool.name: one for one in pools}
     names = [*known, *sorted(verdicts.keys() - known.keys())]
     each = [
-        _pool_sample(known.get(name, PoolState(pool=Pool(name=name))), verdicts[name])
+        _pool_sample(known.get(name, models.PoolState(pool=Pool(name=name))), verdicts[name])
         for name in names
     ]
     wanted = [one.wanted for one in each if one.wanted is not None]
     allowed = [one.allowed for one in each if one.allowed is not None]
-    return WorkersSample(
-        alive=sum(one.alive for one in each),
-        suspected=sum(one.suspected for one in each),
-        dead=sum(one.dead for one in each),
-        unwatched=sum(one.unwatched for one in each),
-        present=sum(one.present for one in each),
+    return models.WorkersSample(
+        **{term: sum(getattr(one, term) for one in each) for term in _COUNTS},
         wanted=sum(wanted) if wanted else None,
         allowed=sum(allowed) if allowed else None,
         pools=tuple(each),
     )
 
 
-def _pool_sample(state: PoolState, workers: Sequence[WorkerHealth]) -> PoolSample:
+def _pool_sample(
+    state: models.PoolState, workers: Sequence[models.WorkerHealth]
+) -> models.PoolSample:
     verdicts = Counter(one.health for one in workers)
-    alive = [one for one in workers if one.health is Health.ALIVE]
+    alive = [one for one in workers if one.health is models.Health.ALIVE]
     busy = sum(any(one.worker_status.held.values()) for one in alive)
     target = state.target
-    return PoolSample(
+    return models.PoolSample(
         name=state.pool.name,
         memory_mb=state.pool.memory_mb if state.pool.function else None,
         region=state.pool.region,
@@ -78,9 +65,9 @@ def _pool_sample(state: PoolState, workers: Sequence[WorkerHealth]) -> PoolSampl
         alive=len(alive),
         busy=busy,
         idle=len(alive) - busy,
-        suspected=verdicts[Health.SUSPECTED],
-        dead=verdicts[Health.DEAD],
-        unwatched=verdicts[Health.UNWATCHED],
+        suspected=verdicts[models.Health.SUSPECTED],
+        dead=verdicts[models.Health.DEAD],
+        unwatched=verdicts[models.Health.UNWATCHED],
         present=state.present,
         wanted=None if target is None else target.needed,
         allowed=None if target is None else target.allowed,
@@ -91,6 +78,9 @@ def _pool_sample(state: PoolState, workers: Sequence[WorkerHealth]) -> PoolSampl
     )
 
 
+#: Terms that samples of pools, of depths and of ledgers are summed by.
+_COUNTS = ("alive", "suspected", "dead", "unwatched", "present")
+_DEPTHS = ("queued", "leased", "delayed", "deferred")
 _TERMS = ("submitted", "pending", "leased", "waiting", "done", "dead", "cancelled", "expired")
 
 
@@ -105,65 +95,53 @@ def finish_seconds(backlog: int, per_second: float) -> float | None:
     return backlog / per_second if per_second else None
 
 
-def fleet_of(queues: Sequence[QueueSample]) -> FleetSample:
+def fleet_of(queues: Sequence[models.QueueSample]) -> models.FleetSample:
     """Sum the samples of all queues, as far as they were read."""
-    depths = [queue_key.depth for queue_key in queues if queue_key.depth is not None]
-    processed = _rates(queue_key.processed for queue_key in queues)
-    queued = sum(depth.queued for depth in depths)
-    differences = [
-        abs(queue_key.difference) for queue_key in queues if queue_key.difference is not None
-    ]
-    return FleetSample(
+    depths = [queue.depth for queue in queues if queue.depth is not None]
+    processed = _rates(queue.processed for queue in queues)
+    sums = {term: sum(getattr(depth, term) for depth in depths) for term in _DEPTHS}
+    differences = [abs(one.difference) for one in queues if one.difference is not None]
+    return models.FleetSample(
         queues=len(queues),
-        queued=queued,
-        leased=sum(depth.leased for depth in depths),
-        delayed=sum(depth.delayed for depth in depths),
-        deferred=sum(depth.deferred for depth in depths),
-        ready=sum(queue_key.load.ready for queue_key in queues if queue_key.load is not None),
-        oldest_seconds=max((queue_key.oldest_seconds for queue_key in queues), default=0.0),
-        submitted=_rates(queue_key.submitted for queue_key in queues),
+        **sums,
+        ready=sum(queue.load.ready for queue in queues if queue.load is not None),
+        oldest_seconds=max((queue.oldest_seconds for queue in queues), default=0.0),
+        submitted=_rates(queue.submitted for queue in queues),
         processed=processed,
-        finish_seconds=finish_seconds(queued, processed.per_60s),
-        late=sum(queue_key.late for queue_key in queues),
-        ledger=_ledger([queue_key.ledger for queue_key in queues if queue_key.ledger is not None]),
+        finish_seconds=finish_seconds(sums["queued"], processed.per_60s),
+        late=sum(queue.late for queue in queues),
+        ledger=_ledger([queue.ledger for queue in queues if queue.ledger is not None]),
         difference=sum(differences) if differences else None,
     )
 
 
-def is_quiet(queue_key: QueueSample) -> bool:
+def is_quiet(queue: models.QueueSample) -> bool:
     """Tell whether a queue has no work now, and had none within the last minute.
 
-    One that a figure is missing of is not quiet.
+    One that nothing was read of in Redis counts as quiet: that is reported elsewhere.
     """
-    if queue_key.depth is None or queue_key.submitted is None or queue_key.processed is None:
-        return True  # nothing was read, which is reported elsewhere
-    depth = queue_key.depth
-    return not (
-        depth.queued
-        or depth.leased
-        or depth.delayed
-        or queue_key.submitted_seconds
-        or queue_key.processed_seconds
-        or queue_key.difference
-    )
+    if queue.depth is None or queue.submitted is None or queue.processed is None:
+        return True
+    depth = queue.depth
+    lately = queue.submitted_seconds or queue.processed_seconds
+    return not (depth.queued or depth.leased or depth.delayed or lately or queue.difference)
 
 
 def _rates(each: Iterable[Rates | None]) -> Rates:
     known = [one for one in each if one is not None]
-
-    def total(of: Callable[[Rates], float]) -> float:
-        return sum(map(of, known))
-
     return Rates(
-        per_1s=total(lambda one: one.per_1s),
-        per_5s=total(lambda one: one.per_5s),
-        per_60s=total(lambda one: one.per_60s),
+        per_1s=sum(one.per_1s for one in known),
+        per_5s=sum(one.per_5s for one in known),
+        per_60s=sum(one.per_60s for one in known),
     )
 
 
 def _ledger(each: Sequence[Ledger]) -> Ledger:
     sums = {term: sum(getattr(one, term) for one in each) for term in _TERMS}
-    return Ledger(**sums, others=sum(one.others for one in each))
+    own: Counter[int] = Counter()
+    for one in each:
+        own.update(one.own)
+    return Ledger(**sums, own=own)
 
 
 def is_late(
@@ -177,14 +155,10 @@ def is_late(
 ) -> bool:
     """Tell whether a backlog is older than the stage bears, or will outlast the biz's plan.
 
-    Args:
-        oldest_seconds: Age of the entry that is served next.
-        longest_seconds: The age that the stage bears.
-        queued: Requests waiting.
-        per_second: The present rate of processing. Without one there is no forecast, and the
-            backlog is late once its oldest has waited for as long as the whole was planned.
-        planned_seconds: The time in which the biz wants a backlog finished; None for no wish.
-        submitted: Requests submitted in each of the last full seconds, the latest first.
+    The entry that is served next is ``oldest_seconds`` old, the stage bears ``longest_seconds``.
+    Without a rate of processing (``per_second``) there is no forecast, and the backlog is late once
+    its oldest has waited for as long as the whole was planned. ``submitted`` are those of each of
+    the last full seconds, the latest first.
     """
     if oldest_seconds > longest_seconds:
         return True
@@ -195,17 +169,20 @@ def is_late(
     return latest_seconds(planned_seconds, left, oldest_seconds, forecast) > planned_seconds
 
 
-def seen_from(queue_key: QueueKey, status: WorkerHealth, *, counts: bool = False) -> WorkerHealth:
+def seen_from(
+    queue_key: QueueKey, status: models.WorkerHealth, *, counts: bool = False
+) -> models.WorkerHealth:
     """Cut a worker's status down to one biz: its in-flight requests alone.
 
     With ``counts`` it keeps what it has done for all bizs together, for operators.
     """
     worker_status, name = status.worker_status, f"{queue_key.tenant}/{queue_key.biz}"
-    cut = WorkerStatus(
+    cut = models.WorkerStatus(
         started_ms=worker_status.started_ms,
         held={name: worker_status.held.get(name, 0)},
         done=worker_status.done if counts else 0,
         failed=worker_status.failed if counts else 0,
         pool=worker_status.pool,
+        version=worker_status.version,
     )
     return msgspec.structs.replace(status, worker_status=cut)

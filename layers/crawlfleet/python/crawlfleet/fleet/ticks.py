@@ -65,13 +65,14 @@ class TickReports:
         except StoreUnavailableError as error:
             warn("nobody hears of this fault but by its metric", error)
 
+    def report_waiting(self, events: int, now: datetime) -> None:
+        """Report how many events a tick could not start yet; its metric has an alarm."""
+        self.metrics.put([Metric(metric_names.STARTS_WAITING, events)], {}, now)
+
     def report(self, faults: Mapping[TickPart, int], took_seconds: float, now: datetime) -> None:
         """Report a tick that has ended."""
-        metrics = [
-            Metric(metric_names.TICKS, 1),
-            Metric(metric_names.TICK_FAULTS, sum(faults.values())),
-        ]
-        self.metrics.put(metrics, {}, now)
+        failed = Metric(metric_names.TICK_FAULTS, sum(faults.values()))
+        self.metrics.put([Metric(metric_names.TICKS, 1), failed], {}, now)
         try:
             self.ticks.note(took_seconds, faults)
         except StoreUnavailableError as error:

@@ -7,11 +7,11 @@ a batch that is stored meanwhile is swept by the next round.
 
 Each job has a bounded share of a round, and none delays the news of the others: all that are being
 cancelled are announced together, again and again, until they have ended. Queue entries are left:
-they can be claimed no more, and are dropped when they are leased.
+they can be claimed no more, and are dropped when they are leased, without a slot of their host.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
@@ -20,17 +20,11 @@ from typing import TYPE_CHECKING, Final
 from crawlfleet.config.documents.biz import Tree
 from crawlfleet.config.lookup import biz_of
 from crawlfleet.fleet.redis.registry import RedisFailureDetector
-from crawlfleet.jobs.models import ENDED, Job, JobKey, JobState
+from crawlfleet.jobs.models import ENDED, Job, JobKey, JobState, trouble_of
 from crawlfleet.jobs.usage import RunUsage, counts_of
-from crawlfleet.kernel.errors import (
-    ConfigError,
-    ConflictError,
-    CrawlfleetError,
-    NotFoundError,
-    StoreUnavailableError,
-    UnknownBizError,
-)
+from crawlfleet.kernel import errors
 from crawlfleet.kernel.log import warn
+from crawlfleet.kernel.time import Clock, TimeLeft
 from crawlfleet.requests.models import Ledger
 from crawlfleet.requests.mongo.ledger import MongoLedgers
 from crawlfleet.requests.mongo.store import MongoRequestStore
@@ -39,13 +33,14 @@ if TYPE_CHECKING:
     from crawlfleet.jobs.mongo.store import MongoJobs
     from crawlfleet.jobs.redis import RedisCancellations
 
-#: A worker begins nothing of a job for so long after it was last announced. Shorter than that: a
-#: dead letter that is replayed afterwards is not to be abandoned for a minute.
+#: A worker begins nothing of a job for so long after it was last announced. An announcement stands
+#: longer: a dead letter that is replayed afterwards is not to be abandoned for a minute.
 CANCELLATION_SECONDS: Final = 15.0
-#: The lock's name, its interval, and after what a holder that vanished loses it.
+#: The lock's name, its interval, and after what a holder that vanished loses it: a little more
+#: than a round lasts.
 LOCK: Final = "cancelling"
 EVERY: Final = timedelta(seconds=2)
-TERM: Final = timedelta(seconds=60)
+TERM: Final = timedelta(seconds=25)
 #: Requests that are cancelled between two checks of the time.
 BATCH: Final = 2_000
 #: Jobs that are swept, and announced, in one round.
@@ -56,11 +51,13 @@ JOB_SECONDS: Final = 2.0
 #: A round lasts so long at most, and a call that cancels sweeps for so long.
 ROUND_SECONDS: Final = 20.0
 CALL_SECONDS: Final = 4.0
-#: In a round jobs are announced again after so long (HEEDED_SECONDS).
+#: In a round jobs are announced again after so long (CANCELLATION_SECONDS).
 AGAIN_SECONDS: Final = 5.0
 #: Until a job is swept again, and one that could not be.
 SOON: Final = timedelta(seconds=1)
 LATER: Final = timedelta(seconds=15)
+_AWAY: Final = "a part that keeps its tasks does not answer; it is tried again"
+_UNFORESEEN: Final = "for a reason that nobody foresaw; it is tried again"
 
 
 class _SweepResult(Enum):
@@ -78,21 +75,10 @@ def is_over(job: Job, ledger: Ledger) -> bool:
     return job.state is JobState.CANCELLING and job.batch is None and ledger.open <= 0
 
 
-def _share_of(time_left: Callable[[], float]) -> Callable[[], float]:
+def _share_of(time_left: TimeLeft) -> TimeLeft:
     """Bound the time left by a job's part of a round."""
     began = time_left()
     return lambda: min(time_left(), JOB_SECONDS - (began - time_left()))
-
-
-def _trouble(error: Exception) -> str:
-    """Describe an error to the job's owner, without hosts and other tenants."""
-    if isinstance(error, UnknownBizError):
-        return str(error)
-    if isinstance(error, ConfigError):
-        return "the biz has no valid document"
-    if isinstance(error, StoreUnavailableError):
-        return "a part that keeps its tasks does not answer; it is tried again"
-    return "for a reason that nobody foresaw; it is tried again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +97,7 @@ class JobCancellation:
     batch: int = BATCH
     call_seconds: float = CALL_SECONDS
 
-    def cancel(self, tree: Tree, key: JobKey, by: str, clock: Callable[[], datetime]) -> Job:
+    def cancel(self, tree: Tree, key: JobKey, by: str, clock: Clock) -> Job:
         """Cancel a job; return it as it stands a moment later, which for a small one is its end.
 
         It may be repeated. What cannot be swept now is left to later rounds.
@@ -125,11 +111,11 @@ class JobCancellation:
         job = self.jobs.cancel(tenant, biz, name, now)
         if job is None:
             biz_of(tree, tenant, biz)
-            raise NotFoundError(f"there is no job {name[:64]!r}")
+            raise errors.NotFoundError(f"there is no job {name[:64]!r}")
         if job.state is JobState.CANCELLED:
             return job
         if job.state in ENDED:
-            raise ConflictError(f"the job is {job.state.value}: it has ended")
+            raise errors.ConflictError(f"the job is {job.state.value}: it has ended")
         ends_at = now + timedelta(seconds=self.call_seconds)
 
         def time_left() -> float:
@@ -145,7 +131,7 @@ class JobCancellation:
         tree: Tree,
         by: str,
         now: datetime,
-        time_left: Callable[[], float],
+        time_left: TimeLeft,
     ) -> int:
         """Sweep jobs that are being cancelled, if the lock is free; return how many ended."""
         if not detector.acquire_lock(LOCK, by, EVERY, TERM):
@@ -171,16 +157,17 @@ class JobCancellation:
         return ended
 
     def _go_on(
-        self, tree: Tree, job: Job, by: str, now: datetime, time_left: Callable[[], float]
+        self, tree: Tree, job: Job, by: str, now: datetime, time_left: TimeLeft
     ) -> _SweepResult:
         try:
             return self._sweep(tree, job, by, now, time_left)
         except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
             warn(f"job {job.name} of {job.tenant}/{job.biz} could not be cancelled yet", error)
-            trouble = f"cannot be cancelled yet: {_trouble(error)}"
+            why = trouble_of(error, _AWAY, _UNFORESEEN)
+            trouble = f"cannot be cancelled yet: {why}"
             try:
                 self.jobs.swept(job, now, now + LATER, trouble)
-            except CrawlfleetError as unseen:
+            except errors.CrawlfleetError as unseen:
                 warn("a job's trouble could not be written down", unseen)
             return _SweepResult.LATER
 
@@ -189,11 +176,11 @@ class JobCancellation:
             return
         try:
             self.cancellations.announce(keys)
-        except CrawlfleetError as error:
+        except errors.CrawlfleetError as error:
             warn("the workers could not hear of cancelled jobs", error)
 
     def _sweep(
-        self, tree: Tree, job: Job, by: str, now: datetime, time_left: Callable[[], float]
+        self, tree: Tree, job: Job, by: str, now: datetime, time_left: TimeLeft
     ) -> _SweepResult:
         queue_key, biz = biz_of(tree, job.tenant, job.biz)
         while self.store.cancel_job(queue_key, biz, job.name, self.batch, by, now):

@@ -13,7 +13,6 @@ is invalid is not missing. An orphaned job that somebody cancels ends in the sam
 """
 
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -25,18 +24,13 @@ from crawlfleet.config.lookup import biz_of
 from crawlfleet.crawling.frontier.models import SeedState
 from crawlfleet.fleet.redis.registry import RedisFailureDetector
 from crawlfleet.jobs.expansion import JobExpansion, backoff_after, next_poll_interval
-from crawlfleet.jobs.models import ENDED, Job, JobState
+from crawlfleet.jobs.models import ENDED, SUBMITTED, Job, JobState, trouble_of
 from crawlfleet.jobs.usage import RunUsage, counts_of
-from crawlfleet.kernel.errors import (
-    ConfigError,
-    RejectedError,
-    StoreError,
-    StoreUnavailableError,
-    UnknownBizError,
-)
-from crawlfleet.kernel.ids import FINAL_STATES
+from crawlfleet.kernel import errors
+from crawlfleet.kernel.ids import is_final
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
+from crawlfleet.kernel.time import Clock, TimeLeft
 from crawlfleet.requests.models import Ledger
 from crawlfleet.requests.mongo.ledger import MongoLedgers
 from crawlfleet.requests.mongo.store import MongoRequestStore
@@ -56,14 +50,11 @@ LEAST_SECONDS: Final = 1.0
 class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of a job.
 
-    Attributes:
-        tasks: How many tasks it has as far as is known: those of its start that may be asked for,
-            and those that its pages have led to.
-        expanded_share: The part of its start that is made into tasks, from 0 to 1.
-        ended: Tasks that have ended, however they did.
-        ended_share: The same as a part of ``tasks``; 1 where there are none.
-        per_second: Tasks that ended in a second, since it was created; None while nobody knows.
-        ends_at: When the last one ends if that goes on; None while nobody knows, and once it has.
+    ``tasks`` are, as far as is known, those of its start that may be asked for, and those that its
+    pages have led to. ``expanded_share`` of its start is made into tasks, from 0 to 1.
+    ``ended_share`` of ``tasks`` have ended, however they did; 1 where there are none. So many ended
+    ``per_second`` since it was created, None while nobody knows; if that goes on the last one does
+    at ``ends_at``, None once it has.
     """
 
     tasks: int
@@ -77,7 +68,7 @@ class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
 def progress_of(job: Job, ledger: Ledger, now: datetime) -> JobProgress:
     """Compute how far a job is at ``now`` whose tasks are counted by ``ledger``."""
     unmade = 0 if job.state in ENDED else max(0, job.size - job.expanded)
-    ended = ledger.done + ledger.dead + ledger.cancelled + ledger.expired
+    ended = ledger.ended
     tasks = max(ledger.submitted, ended) + unmade
     expanded_share = min(1.0, job.expanded / job.size) if job.size > 0 else 1.0
     ended_share = ended / tasks if tasks else 1.0
@@ -110,6 +101,9 @@ JOBS_A_ROUND: Final = 100
 SHARE: Final = timedelta(seconds=0.5)
 #: Open seeds of a job whose requests are read; one with more has not ended.
 SEEDS: Final = 50
+#: A job of submissions is ended so long after more was submitted: processes that take submissions
+#: note their names again before that (jobs.submitted.NOTED_SECONDS).
+REST: Final = timedelta(seconds=60)
 #: How long orphaned jobs wait for their biz, and how many of one biz a round ends.
 KEPT: Final = timedelta(days=7)
 ORPHANS: Final = 1_000
@@ -120,6 +114,7 @@ TERM: Final = timedelta(seconds=30)
 _ORPHAN_LOCK: Final = "lost_jobs"
 _ORPHAN_EVERY: Final = timedelta(minutes=10)
 _ORPHAN_TERM: Final = timedelta(minutes=2)
+_UNREAD: Final = "its ledger cannot be read now; it is looked at again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,16 +134,30 @@ def _waited(job: Job) -> timedelta:
 
 
 def _counted(ledger: Ledger) -> tuple[int, ...]:
-    terms = ledger.done, ledger.dead, ledger.cancelled, ledger.expired
-    return ledger.submitted, *terms
+    ends = ledger.done, ledger.dead, ledger.cancelled, ledger.expired
+    return ledger.submitted, *ends, ledger.others_ended
 
 
-def _trouble(error: Exception) -> str:
-    if isinstance(error, UnknownBizError):
-        return str(error)
-    if isinstance(error, ConfigError):
-        return "the biz has no valid document"
-    return "its ledger cannot be read now; it is looked at again"
+def has_open_seeds(
+    seeds: "MongoSeeds", store: MongoRequestStore, queue_key: QueueKey, biz: Biz, job: str
+) -> bool:
+    """Tell whether a page that a job has led to is still to be read."""
+    found = seeds.open_of_job(queue_key, biz, job, SEEDS)
+    if len(found) >= SEEDS:
+        return True
+    for seed in found:
+        if seed.state is not SeedState.HANDED or seed.request is None:
+            return True
+        # The seed may not know of its end yet; a request that is not found is still to be stored.
+        tracked = store.get(queue_key, biz, seed.request)
+        if tracked is None or not is_final(tracked.state):
+            return True
+    return False
+
+
+def _rests(job: Job, now: datetime) -> bool:
+    """Tell whether more may have been submitted under a job's name than was noted."""
+    return job.by == SUBMITTED and now - (job.submitted_at or job.created_at) < REST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,17 +173,13 @@ class JobRounds:
     usage: RunUsage
     detector: RedisFailureDetector
 
-    def advance(
-        self, tree: Tree, by: str, clock: Callable[[], datetime], time_left: Callable[[], float]
-    ) -> Advanced:
+    def advance(self, tree: Tree, by: str, clock: Clock, time_left: TimeLeft) -> Advanced:
         """Do a round, if the lock is free; ``by`` is who does it.
 
         The lock saves work and decides nothing. Ends come first, in half of the time at most:
         making tasks may take all there is. While Redis is away the round is left out, as new tasks
-        would not be queued.
-
-        Raises:
-            StoreUnavailableError: the home node, which keeps the jobs, does not answer.
+        would not be queued. Raises StoreUnavailableError (the home node, which keeps the jobs, does
+        not answer).
         """
         if not self._acquire(by, LOCK, EVERY, TERM):
             return Advanced(mine=False)
@@ -195,9 +200,7 @@ class JobRounds:
         """Tell whether there is a job that tasks can be made of now."""
         return bool(self.jobs.expandable(1, now))
 
-    def end_jobs(
-        self, tree: Tree, clock: Callable[[], datetime], time_left: Callable[[], float]
-    ) -> int:
+    def end_jobs(self, tree: Tree, clock: Clock, time_left: TimeLeft) -> int:
         """Poll the running jobs that are due, and end those with nothing open; return how many.
 
         Where the ledger of a biz cannot be read its other jobs wait as well, so that a timeout
@@ -236,7 +239,9 @@ class JobRounds:
             ledger = self.ledgers.totals(queue_key, biz, now, job.name)
             left = ledger.open
             wait = next_poll_interval(left, job.left, _waited(job))
-            if left <= 0 and not self._has_open_seeds(queue_key, biz, job):
+            if left <= 0 and _rests(job, now):
+                wait = max(wait, REST)
+            elif left <= 0 and not has_open_seeds(self.seeds, self.store, queue_key, biz, job.name):
                 # Nodes are read one after another. A seed that became a task meanwhile, on a node
                 # that had been read, has been counted since, though it may have ended.
                 again = self.ledgers.totals(queue_key, biz, now, job.name)
@@ -250,29 +255,15 @@ class JobRounds:
                     self.usage.end_run(job, counts, now)
                     return True
         except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
-            trouble, wait = _trouble(error), backoff_after(job.troubles)
-            if isinstance(error, StoreError | UnknownBizError | ConfigError):
+            trouble, wait = trouble_of(error, _UNREAD, _UNREAD), backoff_after(job.troubles)
+            if isinstance(error, errors.StoreError | errors.UnknownBizError | errors.ConfigError):
                 away[job.key[:2]] = trouble
-            if not isinstance(error, RejectedError):
+            if not isinstance(error, errors.RejectedError):
                 warn(f"it is not known whether job {'/'.join(job.key)} has ended", error)
         self.jobs.reschedule(job, now, trouble, now + max(wait, timedelta(seconds=1)), left)
         return False
 
-    def _has_open_seeds(self, queue_key: QueueKey, biz: Biz, job: Job) -> bool:
-        seeds = self.seeds.open_of_job(queue_key, biz, job.name, SEEDS)
-        if len(seeds) >= SEEDS:
-            return True
-        for seed in seeds:
-            if seed.state is not SeedState.HANDED or seed.request is None:
-                return True
-            # The seed may not know of its end yet; a request that is not found is still to be
-            # stored.
-            tracked = self.store.get(queue_key, biz, seed.request)
-            if tracked is None or tracked.state not in FINAL_STATES:
-                return True
-        return False
-
-    def end_orphaned_jobs(self, tree: Tree, now: datetime, time_left: Callable[[], float]) -> int:
+    def end_orphaned_jobs(self, tree: Tree, now: datetime, time_left: TimeLeft) -> int:
         """End the jobs whose biz has been missing for ``KEPT``; return how many."""
         ended = 0
         for tenant, biz in self.orphaned.bizs():
@@ -287,12 +278,12 @@ class JobRounds:
     def _acquire(self, by: str, lock: str, every: timedelta, term: timedelta) -> bool:
         try:
             return self.detector.acquire_lock(lock, by, every, term)
-        except StoreUnavailableError as error:
+        except errors.StoreUnavailableError as error:
             warn(f"the lock {lock} could not be acquired", error)
             return False
 
     def _release(self, by: str, lock: str) -> None:
         try:
             self.detector.release_lock(lock, by)
-        except StoreUnavailableError as error:
+        except errors.StoreUnavailableError as error:
             warn(f"the lock {lock} could not be released", error)

@@ -4,37 +4,32 @@ A batch is stored first, with the ids and the time that its requests will have. 
 second, or goes on after a crash, however much later, finds it and uses the same ids: the route of a
 request depends on them. Only a batch at a time is in memory, whatever the size of the job.
 
-Jobs alternate, tenants first, and each has a bounded number of batches a round. A job that cannot
-go on keeps its ``trouble``, backs off, and delays no other. Jobs stay so far behind the limits of
-their biz that clients find room.
+Next is a job of the tenant whose jobs took least time by its share; each has a bounded number of
+batches a turn. A job that cannot go on keeps its ``trouble``, backs off, and delays no other. Jobs
+stay so far behind the limits of their biz that clients find room.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from crawlfleet.config.documents.biz import Biz, IntakeLimits, Tree
-from crawlfleet.config.lookup import biz_of
-from crawlfleet.jobs.models import MOST_REFUSALS, Job, JobState, TaskBatch
+from crawlfleet.config.lookup import biz_of, share_of
+from crawlfleet.crawling.frontier.segments import segment_of_job
+from crawlfleet.jobs.models import MOST_REFUSALS, Job, JobState, TaskBatch, trouble_of
 from crawlfleet.jobs.spiders.models import url_at
-from crawlfleet.kernel.errors import (
-    BacklogFullError,
-    ConfigError,
-    CrawlfleetError,
-    RejectedError,
-    StoreError,
-    StoreUnavailableError,
-    UnknownBizError,
-    UnknownRuleError,
-)
+from crawlfleet.kernel import errors
+from crawlfleet.kernel.fairness import TENANT, by_shares
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
-from crawlfleet.kernel.time import from_ms, to_ms
+from crawlfleet.kernel.time import STEADY, Clock, SteadyTime, TimeLeft, from_ms, to_ms
+from crawlfleet.kernel.tracing import Caller
 from crawlfleet.kernel.urls import problem_with
 from crawlfleet.requests.models import Body, Request
 from crawlfleet.requests.mongo.ledger import MongoLedgers
@@ -144,12 +139,14 @@ def next_poll_interval(open_tasks: int, before: int | None, waited: timedelta) -
 
 #: Jobs that are read at once, and batches that each of them makes before the others.
 JOBS_A_ROUND: Final = 20
+#: After so long others may be due, whose tenants took less.
+ROUND_SECONDS: Final = 2.0
 BATCHES_A_TURN: Final = 5
 #: What is quoted of a URL that is refused.
 _QUOTED: Final = 200
 
 
-class _AheadError(BacklogFullError):
+class _AheadError(errors.BacklogFullError):
     """The biz has enough work ahead: as it should be, and no trouble."""
 
 
@@ -162,16 +159,11 @@ class Expanded:
 
 
 def _trouble(error: Exception) -> str:
-    """Describe an error to the job's owner, without hosts and other tenants."""
-    if isinstance(error, UnknownBizError | UnknownRuleError):
-        return str(error)
-    if isinstance(error, ConfigError):
-        return "the biz has no valid document"
-    if isinstance(error, StoreUnavailableError):
-        return "a part that stores its tasks does not answer; it is tried again"
-    if isinstance(error, CrawlfleetError):
-        return f"its tasks cannot be made now ({type(error).__name__}); it is tried again"
-    return "its tasks cannot be made, for a reason that nobody foresaw; it is tried again"
+    away = "a part that stores its tasks does not answer; it is tried again"
+    why = "its tasks cannot be made, for a reason that nobody foresaw; it is tried again"
+    if isinstance(error, errors.CrawlfleetError):
+        why = f"its tasks cannot be made now ({type(error).__name__}); it is tried again"
+    return trouble_of(error, away, why)
 
 
 def _request(job: Job, batch: TaskBatch, index: int, an_id: RequestId) -> Request:
@@ -181,10 +173,16 @@ def _request(job: Job, batch: TaskBatch, index: int, an_id: RequestId) -> Reques
         tenant=job.tenant,
         biz=job.biz,
         queued_at=batch.queued_at,
-        body=Body(url=url_at(job.start, index), rule=job.rule, rule_version=job.rule_version),
+        body=Body(
+            url=url_at(job.start, index),
+            rule=job.rule,
+            rule_version=job.rule_version,
+            segment=segment_of_job(job.segment, job.name, job.created_at),
+        ),
         job=job.name,
         priority=job.priority,
         pool=job.pool,
+        user=job.user,
     )
 
 
@@ -192,8 +190,8 @@ def _reason(request: Request, fault: str) -> str:
     return f"{request.body.url[:_QUOTED]}: {fault}"
 
 
-def _no_rule(job: Job) -> UnknownRuleError:
-    return UnknownRuleError(f"this biz has no rule called {job.rule[:64]!r} any more")
+def _no_rule(job: Job) -> errors.UnknownRuleError:
+    return errors.UnknownRuleError(f"this biz has no rule called {job.rule[:64]!r} any more")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,22 +202,20 @@ class JobExpansion:
     ledgers: MongoLedgers
     submission: Submissions
     batch: int = BATCH_LIMIT
+    steady: SteadyTime = STEADY
 
-    def expand(
-        self, tree: Tree, clock: Callable[[], datetime], time_left: Callable[[], float]
-    ) -> Expanded:
+    def expand(self, tree: Tree, clock: Clock, time_left: TimeLeft) -> Expanded:
         """Make tasks of the due jobs until there is none, or no time left.
 
-        Any number may do this at once, and any of them may die: a task is made once.
-
-        Raises:
-            StoreUnavailableError: the home node, which keeps the jobs, does not answer.
+        Any number may do this at once, and any of them may die: a task is made once. Raises
+        StoreUnavailableError (the home node, which keeps the jobs, does not answer).
         """
-        done = Expanded()
+        done, taken, now = Expanded(), dict[str, float](), self.steady.now
         while time_left() > 0:
             due = self.jobs.expandable(JOBS_A_ROUND, clock())
-            for job in due:
-                if time_left() <= 0:
+            ends = now() + ROUND_SECONDS
+            for job in by_shares(due, TENANT, partial(share_of, tree), now, taken):
+                if time_left() <= 0 or now() > ends:
                     break
                 self._expand_some(tree, job, clock, time_left, done)
             if not due:
@@ -227,12 +223,7 @@ class JobExpansion:
         return done
 
     def _expand_some(
-        self,
-        tree: Tree,
-        job: Job,
-        clock: Callable[[], datetime],
-        time_left: Callable[[], float],
-        done: Expanded,
+        self, tree: Tree, job: Job, clock: Clock, time_left: TimeLeft, done: Expanded
     ) -> None:
         """Make some tasks of a job, or store what keeps it from going on."""
         trouble, wait = None, timedelta()
@@ -240,28 +231,23 @@ class JobExpansion:
             self._make_batches(tree, job, clock, time_left, done)
         except _AheadError as error:
             wait = backlog_backoff(error.retry_after_seconds)
-        except BacklogFullError as error:
+        except errors.BacklogFullError as error:
             trouble, wait = str(error), backlog_backoff(error.retry_after_seconds)
         except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
             trouble, wait = _trouble(error), backoff_after(job.troubles)
-            if not isinstance(error, RejectedError):
+            if not isinstance(error, errors.RejectedError):
                 name = "/".join(job.key)
                 warn(f"job {name} makes no tasks for now", error)
         now = clock()
         self.jobs.reschedule(job, now, trouble, now + wait)
 
     def _make_batches(
-        self,
-        tree: Tree,
-        brief: Job,
-        clock: Callable[[], datetime],
-        time_left: Callable[[], float],
-        done: Expanded,
+        self, tree: Tree, brief: Job, clock: Clock, time_left: TimeLeft, done: Expanded
     ) -> None:
         job = self.jobs.get(*brief.key)
         try:
             queue_key, biz = biz_of(tree, brief.tenant, brief.biz)
-        except UnknownBizError:
+        except errors.UnknownBizError:
             if job is not None and job.batch is not None and job.state is JobState.CANCELLING:
                 # Nobody can store these tasks any more.
                 self.jobs.close_batch(job, job.batch, clock())
@@ -294,11 +280,8 @@ class JobExpansion:
         self._make_room(tree, queue_key, biz, job, count, now)
         if reader.version == job.rule_version:
             self.submission.rules.keep_version(queue_key, job.rule, reader)
-        batch = TaskBatch(
-            first=job.expanded,
-            ids=tuple(self.submission.ids.take(queue_key, biz.id_kind, count)),
-            queued_at=from_ms(to_ms(now)),
-        )
+        ids = tuple(self.submission.ids.take(queue_key, biz.id_kind, count))
+        batch = TaskBatch(first=job.expanded, ids=ids, queued_at=from_ms(to_ms(now)))
         return self.jobs.open_batch(job, batch)
 
     def _make_room(
@@ -324,12 +307,12 @@ class JobExpansion:
         usual = window(limits)
         try:
             ask(usual)
-        except BacklogFullError as full:
+        except errors.BacklogFullError as full:
             # By the clients' own bound: where that fails, they or all tenants have filled it.
             ask(limits.max_backlog)
             _, processed = self.submission.queue.rates(queue_key, now)
             if (wide := window(limits, processed.per_60s)) > usual:
-                with suppress(BacklogFullError):
+                with suppress(errors.BacklogFullError):
                     ask(wide)
                     return
             own = self.ledgers.totals(queue_key, biz, now, job.name).open
@@ -341,8 +324,7 @@ class JobExpansion:
     ) -> tuple[int, int, list[str]]:
         """Store a batch; count the tasks stored and refused, with reasons of some of the latter.
 
-        Raises:
-            CrawlfleetError: some are still to be stored: the batch stays open.
+        Raises CrawlfleetError (some are still to be stored: the batch stays open).
         """
         if biz.reader(job.rule) is None and job.state is JobState.EXPANDING:
             raise _no_rule(job)
@@ -356,33 +338,36 @@ class JobExpansion:
                 reasons.append(_reason(request, fault))
         if (now - batch.queued_at).total_seconds() >= biz.ttl_seconds:
             # A request that is not found may have expired by its TTL: none is made twice.
-            found = [
-                one
-                for one in requests
-                if self.submission.store.get(queue_key, biz, one.id) is not None
-            ]
+            get = self.submission.store.get
+            found = [one for one in requests if get(queue_key, biz, one.id) is not None]
             known = {one.id for one in found}
             why = "its batch stood open for longer than the biz's ttl_seconds"
             reasons += [_reason(one, why) for one in requests if one.id not in known]
             requests = found
         for request, receipt in zip(
-            requests, self._persist(queue_key, biz, requests, now), strict=True
+            requests, self._persist(queue_key, biz, job.caller, requests, now), strict=True
         ):
             if isinstance(receipt, Refused):
-                if receipt.error.retryable or not isinstance(receipt.error, StoreError):
+                if receipt.error.retryable or not isinstance(receipt.error, errors.StoreError):
                     raise receipt.error
                 reasons.append(_reason(request, "cannot be stored"))
         return len(batch.ids) - len(reasons), len(reasons), reasons[:MOST_REFUSALS]
 
     def _persist(
-        self, queue_key: QueueKey, biz: Biz, requests: Sequence[Request], now: datetime
+        self,
+        queue_key: QueueKey,
+        biz: Biz,
+        caller: Caller | None,
+        requests: Sequence[Request],
+        now: datetime,
     ) -> list[Receipt]:
         ids = frozenset(request.id for request in requests)
+        callers = {} if caller is None else dict.fromkeys(ids, caller)
         try:
             return self.submission.persist_and_enqueue(
-                queue_key, biz, requests, now, repeatable=ids
+                queue_key, biz, requests, now, repeatable=ids, callers=callers
             )
-        except StoreError as error:
+        except errors.StoreError as error:
             if error.retryable:
                 raise
             if len(requests) == 1:
@@ -391,5 +376,7 @@ class JobExpansion:
             half = len(requests) // 2
             parts = (requests[:half], requests[half:])
             return [
-                receipt for part in parts for receipt in self._persist(queue_key, biz, part, now)
+                receipt
+                for part in parts
+                for receipt in self._persist(queue_key, biz, caller, part, now)
             ]

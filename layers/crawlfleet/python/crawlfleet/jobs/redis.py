@@ -1,4 +1,7 @@
-"""Announce jobs that are being cancelled through Redis, where every worker looks each second."""
+"""Announce jobs to every worker through Redis, where it looks each second.
+
+They are being cancelled, or have other quotas than they had.
+"""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -21,23 +24,26 @@ _KEPT_MS: Final = int(ANNOUNCED_SECONDS * 1000)
 #: same millisecond must not fill.
 _CHUNK: Final = 100
 _ANSWER: Final = 1_000
+#: Before a job whose quotas were replaced. To older workers that is a tenant that there is not.
+_REQUOTED: Final = "quotas:"
 
 
 class Announced(NamedTuple):
-    """Jobs that were announced, and the moment from which to ask the next time."""
+    """Jobs that were announced, and the moment from which to ask the next time.
+
+    Of those ``requoted`` the quotas were replaced; the others are being cancelled.
+    """
 
     jobs: list[JobKey]
     reached: int
+    requoted: Sequence[JobKey] = ()
 
 
 class RedisCancellations:
     """Announcements of jobs that are being cancelled.
 
     They only save time: what is cancelled in MongoDB cannot be settled, whether announced or not.
-
-    Args:
-        connection: The stage's Redis.
-        fleet: Keeps fleets apart that share a Redis.
+    ``fleet`` keeps fleets apart that share a Redis.
     """
 
     def __init__(self, connection: RedisConnection, *, fleet: str = "fleet") -> None:
@@ -51,6 +57,11 @@ class RedisCancellations:
             part = names[start : start + _CHUNK]
             whole(self._redis.again(_ANNOUNCE, self._keys, _KEPT_MS, MOST_ANNOUNCED, *part))
 
+    def announce_quotas(self, job: JobKey) -> None:
+        """Announce to every worker that a job's quotas are others now."""
+        name = _REQUOTED + "/".join(job)
+        whole(self._redis.again(_ANNOUNCE, self._keys, _KEPT_MS, MOST_ANNOUNCED, name))
+
     def announced(self, since: int = 0) -> Announced:
         """List what was announced at ``since`` or later, by the server's clock, the oldest first.
 
@@ -60,8 +71,13 @@ class RedisCancellations:
         answer = self._redis.again(_CANCELLED, self._keys, since, _KEPT_MS, _ANSWER)
         with self._redis.translated():
             reached, *names = several(answer)
-            jobs = [_key(text(name).decode()) for name in names]
-            return Announced(jobs, whole(reached))
+            every = [text(name).decode() for name in names]
+            requoted = [name for name in every if name.startswith(_REQUOTED)]
+            return Announced(
+                [_key(name) for name in every if not name.startswith(_REQUOTED)],
+                whole(reached),
+                [_key(name.removeprefix(_REQUOTED)) for name in requoted],
+            )
 
 
 def _key(name: str) -> JobKey:

@@ -9,40 +9,58 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from crawlfleet.config.documents.biz import Biz, Tree
-from crawlfleet.config.lookup import biz_of
+from crawlfleet.config.documents.quota import Quota, quota_problems
+from crawlfleet.config.documents.rule import Rule
+from crawlfleet.config.lookup import biz_of, must_be_active, queue_key_of
+from crawlfleet.crawling.frontier.segments import choice_in_force
+from crawlfleet.crawling.records.falls import covered
+from crawlfleet.fleet.quotas.models import own_places
 from crawlfleet.fleet.redis.registry import RedisWorkers
 from crawlfleet.jobs.bidding.auction import list_for_bids
-from crawlfleet.jobs.models import ENDED, RETRIABLE, Job, JobKey, JobOrder, JobState
-from crawlfleet.jobs.spiders.models import KeptSpider, LinkNeeds, Start, bind, problems_with, size
+from crawlfleet.jobs.costs.forecast import Known, forecast, hosts_of
+from crawlfleet.jobs.costs.prices import prices_of
+from crawlfleet.jobs.models import (
+    ENDED,
+    RETRIABLE,
+    SUBMITTED,
+    Job,
+    JobForecast,
+    JobKey,
+    JobOrder,
+    JobState,
+)
+from crawlfleet.jobs.orders import is_as_ordered, job_of, key_name, problems_of, rule_and_start
+from crawlfleet.jobs.redis import RedisCancellations
+from crawlfleet.jobs.spiders.models import KeptSpider, bind
 from crawlfleet.jobs.spiders.service import refused
+from crawlfleet.jobs.submitted import CountedJob, SubmittedJobs
+from crawlfleet.jobs.usage import spider_of
 from crawlfleet.kernel import paging
 from crawlfleet.kernel.errors import (
     ConflictError,
     InvalidRequestError,
     KeyReusedError,
     NotFoundError,
-    Problem,
     QuotaExceededError,
     StoreUnavailableError,
+    UnknownBizError,
 )
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.paging import Listing
-from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, MAIN_POOL
-from crawlfleet.kernel.time import from_ms, to_ms
-from crawlfleet.requests.models import Ledger
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.mongo.ledger import MongoLedgers
-from crawlfleet.requests.submission.admission import job_name
+from crawlfleet.requests.queue.redis.queue import RedisQueue
 from crawlfleet.requests.submission.mongo import MongoRules
-from crawlfleet.requests.submission.service import Waker, wake_if_idle
+from crawlfleet.requests.submission.waking import Waker, wake_if_idle
 
 if TYPE_CHECKING:
     from crawlfleet.jobs.bidding.redis import RedisBoard
+    from crawlfleet.jobs.costs.mongo import MongoHistories
     from crawlfleet.jobs.mongo.lists import MongoJobReopening
     from crawlfleet.jobs.mongo.store import MongoJobs
     from crawlfleet.jobs.spiders.mongo import MongoSpiders
@@ -76,14 +94,6 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class CountedJob:
-    """A job and its ledger."""
-
-    job: Job
-    ledger: Ledger
-
-
-@dataclass(frozen=True, slots=True)
 class Retried:
     """Counts the tasks that are retried; ``skipped`` are past their time to live.
 
@@ -94,30 +104,6 @@ class Retried:
     skipped: int
     more: bool
     job: Job
-
-
-def key_name(key: str) -> str:
-    """Derive the name of a job from the idempotency key it is started under.
-
-    >>> key_name("order-1")
-    'key.593377485d555df8c051'
-    """
-    return f"key.{blake2b(key.encode(), digest_size=10).hexdigest()}"
-
-
-def is_as_ordered(job: Job, order: JobOrder) -> bool:
-    """Tell whether a job was made by the same order; what the order leaves open may be anything."""
-    if (job.by, job.spider, job.values) != (order.by, order.spider, order.values):
-        return False
-    if (job.schedule, job.fire_at) != (order.schedule, order.fire_at):
-        return False
-    if order.version not in {None, job.spider_version} or order.rule not in {None, job.rule}:
-        return False
-    if order.start is not None and bind(order.start, order.values)[0] != job.start:
-        return False
-    if order.pool not in {None, job.pool or MAIN_POOL}:
-        return False
-    return order.priority in {None, job.priority}
 
 
 def wake_for(job: Job, workers: RedisWorkers, waker: Waker) -> None:
@@ -148,82 +134,20 @@ def _spider(spiders: "MongoSpiders", order: JobOrder) -> KeptSpider | None:
     return kept
 
 
-def _what(order: JobOrder, kept: KeptSpider | None, biz: Biz) -> tuple[str, Start, list[Problem]]:
-    """Find the rule and the start of an order, and what is wrong with them."""
-    if kept is not None:
-        problems = [
-            Problem(field, "is the spider's own: a job is of a spider, or has both itself")
-            for field, given in (("rule", order.rule), ("start", order.start))
-            if given is not None
-        ]
-        return kept.plan.rule, kept.plan.start, problems
-    problems = []
-    rule = order.rule or (biz.readers[0] if len(biz.readers) == 1 else None)
-    if rule is None:
-        names = ", ".join(biz.readers[:10])
-        problems.append(Problem("rule", f"is missing; this biz has: {names}"))
-    if order.start is None:
-        problems.append(Problem("start", "is missing, and so is a spider"))
-    start = order.start or Start()
-    return rule or "", start, problems or problems_with(start)
+def _unknown(name: str) -> NotFoundError:
+    return NotFoundError(f"there is no job {name[:64]!r}")
 
 
-def _pinned(order: JobOrder, kept: KeptSpider | None) -> str | None:
-    """Return the pool that the order, or else the spider, asks for; None where none does."""
-    return order.pool or (None if kept is None else kept.plan.pool)
-
-
-def _pool(order: JobOrder, kept: KeptSpider | None) -> str | None:
-    """The pool whose workers alone do its tasks; None for the usual one, however that is said."""
-    pool = _pinned(order, kept)
-    return None if pool == MAIN_POOL else pool
-
-
-def _job(
-    order: JobOrder,
-    kept: KeptSpider | None,
-    rule: str,
-    rule_version: str,
-    start: Start,
-    now: datetime,
-    *,
-    waits: bool,
-) -> Job:
-    plan = None if kept is None else kept.plan
-    pool = _pool(order, kept)
-    usual = DEFAULT_PRIORITY if plan is None else plan.priority
-    return Job(
-        tenant=order.tenant,
-        biz=order.biz,
-        name=order.name or job_name(order.spider or rule, now),
-        # A job that is pinned to a pool, the main one too, waits for no bids.
-        state=JobState.PLACING if waits and _pinned(order, kept) is None else JobState.EXPANDING,
-        rule=rule,
-        rule_version=rule_version,
-        start=start,
-        size=size(start),
-        created_at=from_ms(to_ms(now)),
-        by=order.by,
-        spider=order.spider,
-        spider_version=None if kept is None else kept.version,
-        schedule=order.schedule,
-        fire_at=order.fire_at,
-        values=order.values,
-        priority=usual if order.priority is None else order.priority,
-        link=LinkNeeds() if plan is None else plan.link,
-        pool=pool,
-    )
-
-
-def _there(job: Job | None, name: str) -> Job:
-    if job is None:
-        raise NotFoundError(f"there is no job {name[:64]!r}")
-    return job
+def _submitted_under(name: str) -> ConflictError:
+    message = f"requests were submitted under the job name {name!r}"
+    return ConflictError(f"{message}: choose another name")
 
 
 def _as_ordered(job: Job, order: JobOrder, *, named: bool) -> Job:
     if is_as_ordered(job, order):
         return job
+    if job.by == SUBMITTED:
+        raise _submitted_under(job.name)
     if named:
         raise ConflictError(f"the name {job.name!r} stands for another job: choose another name")
     raise KeyReusedError("the idempotency key stands for another job")
@@ -240,6 +164,46 @@ class JobStarter:
     spiders: "MongoSpiders"
     rules: MongoRules
     board: "RedisBoard | None" = None
+    histories: "MongoHistories | None" = None
+
+    def forecast(self, tree: Tree, order: JobOrder, now: datetime) -> JobForecast:
+        """Forecast the job of an order, which is not kept; it raises as :meth:`start` does."""
+        _, biz, _, job = self._made(tree, order, now)
+        return self._forecast(tree, biz, job)
+
+    def _forecast(self, tree: Tree, biz: Biz, job: Job) -> JobForecast:
+        hosts, known = hosts_of(job.start), Known()
+        if self.histories is not None:
+            known = self.histories.known(job.tenant, job.biz, spider_of(job), hosts)
+        limits = [tree.stage.host_limits.get(host, tree.stage.hosts) for host in hosts]
+        reader = biz.reader(job.rule)
+        return forecast(
+            job.size,
+            known,
+            prices_of(tree.stage.prices),
+            follows=not isinstance(reader, Rule) or bool(reader.follow),
+            seconds_a_page=1 / sum(one.per_second for one in limits or [tree.stage.hosts]),
+        )
+
+    def _made(
+        self, tree: Tree, order: JobOrder, now: datetime
+    ) -> tuple[QueueKey, Biz, KeptSpider | None, Job]:
+        """Make the job of an order, if it can be one; nothing is kept."""
+        queue_key, biz = biz_of(tree, order.tenant, order.biz)
+        kept = _spider(self.spiders, order)
+        rule, start, problems = rule_and_start(order, kept, biz)
+        start, unbound = bind(start, order.values)
+        problems += unbound
+        problems += [] if problems else refused(biz, rule, start)
+        problems += problems_of(order, kept, tree, biz)
+        if problems:
+            raise InvalidRequestError(dict.fromkeys(problems))
+        reader = biz.reader(rule)
+        assert reader is not None  # noqa: S101  admission has looked
+        waits = tree.stage.bidding is not None
+        segment = choice_in_force(order.segment, reader)
+        made = job_of(order, kept, rule, reader.version, start, segment, now, waits=waits)
+        return queue_key, biz, kept, made
 
     def start(
         self, tree: Tree, order: JobOrder, now: datetime, *, limit: OverlapLimit | None = None
@@ -254,6 +218,7 @@ class JobStarter:
             ConflictError: the schedule has as many open jobs as it may.
             UnknownBizError: the tenant has no such biz.
             QuotaExceededError: the biz has as many open jobs as it may.
+            TenantSuspendedError: the tenant is suspended.
             NotFoundError: the biz keeps no such spider, or not that version of it.
             InvalidRequestError: every problem, with its field; nothing is kept.
         """
@@ -262,26 +227,17 @@ class JobStarter:
             standing = self.jobs.get(order.tenant, order.biz, order.name)
             if standing is not None:
                 return standing
+        must_be_active(tree, order.tenant)
         replaces = limit is not None and limit.instead and limit.open > 0
         _check_room(self.jobs, biz, order, spare=1 if replaces else 0)
-        kept = _spider(self.spiders, order)
-        rule, start, problems = _what(order, kept, biz)
-        start, unbound = bind(start, order.values)
-        problems += unbound
-        problems += [] if problems else refused(biz, rule, start)
-        pool = _pool(order, kept)
-        if pool is not None and pool not in tree.further_pools:
-            known = ", ".join((MAIN_POOL, *tree.further_pools)[:10])
-            problems.append(Problem("pool", f"there is no pool {pool[:64]!r}; there is: {known}"))
-        if problems:
-            raise InvalidRequestError(dict.fromkeys(problems))
-        reader = biz.reader(rule)
+        queue_key, biz, kept, made = self._made(tree, order, now)
+        reader = biz.reader(made.rule)
         assert reader is not None  # noqa: S101  admission has looked
-        self.rules.keep_version(queue_key, rule, reader)
+        self.rules.keep_version(queue_key, made.rule, reader)
         if kept is not None:
             self.spiders.hold(kept, now)
-        waits = tree.stage.bidding is not None
-        made = _job(order, kept, rule, reader.version, start, now, waits=waits)
+        if self.histories is not None:
+            made = replace(made, forecast=self._forecast(tree, biz, made))
         if limit is None:
             job = self.jobs.create(made)
         else:
@@ -312,16 +268,26 @@ class JobService:
     """
 
     starter: JobStarter
+    submitted: SubmittedJobs
     ledgers: MongoLedgers
     workers: RedisWorkers
     waker: Waker
     retries: int = RETRIES
     retry_seconds: float = RETRY_SECONDS
 
-    def start(self, tree: Tree, order: JobOrder, key: str | None, now: datetime) -> Started:
+    def start(
+        self,
+        tree: Tree,
+        order: JobOrder,
+        key: str | None,
+        now: datetime,
+        *,
+        wakes: bool = True,
+    ) -> Started:
         """Start a job, or find the one that the same order has started before.
 
-        Without a name an idempotency key gives one.
+        Without a name an idempotency key gives one. Unless it ``wakes`` a worker the next tick
+        finds out when one is needed.
 
         Raises:
             ConflictError: the name stands for another job, or for requests that no job has made.
@@ -339,26 +305,72 @@ class JobService:
                 return Started(_as_ordered(standing, order, named=named), is_new=False)
             if self.ledgers.totals(queue_key, biz, now, order.name).submitted:
                 # Requests stand under the name: those of a job that another call has just started,
-                # or of no job; its ledger would count both.
+                # or that clients submitted; its ledger would count both.
                 standing = self.starter.jobs.get(order.tenant, order.biz, order.name)
                 if standing is None:
-                    message = f"requests were submitted under the job name {order.name!r}"
-                    raise ConflictError(f"{message}: choose another name")
+                    raise _submitted_under(order.name)
                 return Started(_as_ordered(standing, order, named=named), is_new=False)
         job = self.starter.start(tree, order, now)
-        wake_for(job, self.workers, self.waker)
+        if wakes:
+            wake_for(job, self.workers, self.waker)
         # Another call may have been quicker, with another order.
         return Started(_as_ordered(job, order, named=named), is_new=True)
 
     def get(self, tree: Tree, key: JobKey, now: datetime) -> CountedJob:
-        """Get a job and its ledger.
+        """Get a job and its ledger. Raises NotFoundError (there is no such job)."""
+        queue_key, biz = biz_of(tree, key[0], key[1])
+        found = self.submitted.find(queue_key, biz, key[2], now)
+        if found is None:
+            raise _unknown(key[2])
+        read = self.ledgers.coverage(queue_key, biz, key[2])
+        return CountedJob(found.job, found.ledger, tuple(covered(biz, read)))
+
+    def set_quotas(
+        self,
+        tree: Tree,
+        key: JobKey,
+        quotas: Sequence[Quota],
+        redis: tuple[RedisQueue, RedisCancellations],
+        now: datetime,
+    ) -> CountedJob:
+        """Have other quotas be in force for a job that has not ended.
+
+        Workers hear of it within seconds, and what waits for a quota of its own is looked at now;
+        where Redis does not answer, within ten minutes and in one.
 
         Raises:
             NotFoundError: there is no such job.
+            ConflictError: it has ended.
+            InvalidRequestError: names each quota that cannot be.
         """
         queue_key, biz = biz_of(tree, key[0], key[1])
-        job = _there(self.starter.jobs.get(*key), key[2])
-        return CountedJob(job, self.ledgers.totals(queue_key, biz, now, job.name))
+        if problems := tuple(quota_problems("quotas", quotas, biz.fetch.max_body_bytes)):
+            raise InvalidRequestError(problems)
+        found = self.get(tree, key, now)
+        if found.job.state in ENDED:
+            raise ConflictError(f"the job is {found.job.state}: it has ended")
+        if not self.starter.jobs.set_quotas(key, quotas):
+            raise ConflictError("its requests were submitted under the name: it has no quotas")
+        parked = own_places(key, (*found.job.quotas, *quotas))
+        queue, announcements = redis
+        try:
+            announcements.announce_quotas(key)
+            queue.look_at(queue_key_of(queue_key, found.job.pool), parked, now)
+        except StoreUnavailableError as error:
+            warn("quotas of a job are in force later", error)
+        return self.get(tree, key, now)
+
+    def check_open(self, tree: Tree, key: JobKey, now: datetime) -> None:
+        """Check that a job may be cancelled: what was submitted under a name is one from now on.
+
+        Raises:
+            ConflictError: all that was submitted under the name has ended.
+        """
+        with suppress(UnknownBizError):  # a job whose biz was removed may be cancelled, too
+            queue_key, biz = biz_of(tree, key[0], key[1])
+            found = self.submitted.find(queue_key, biz, key[2], now)
+            if found is not None and found.job.by == SUBMITTED and found.job.state is JobState.DONE:
+                raise ConflictError("the job is done: it has ended")
 
     def list_jobs(
         self,
@@ -372,10 +384,7 @@ class JobService:
         cursor: str | None,
         limit: int,
     ) -> Listing[Job]:
-        """List jobs, the newest first; at the end the cursor is None.
-
-        A name that clients merely submit requests under is no job here.
-        """
+        """List jobs, the newest first; at the end the cursor is None."""
         biz_of(tree, tenant, biz_name)
         found = self.starter.jobs.of_biz(
             tenant,
@@ -418,23 +427,19 @@ class JobService:
         tenant, biz_name, name = key
         queue_key, biz = biz_of(tree, tenant, biz_name)
         # A process that is about to end it has read an older ledger, and fails by this.
-        job = _there(reopening.begin_retry(tenant, biz_name, name), name)
+        if self.submitted.find(queue_key, biz, name, now) is None:
+            raise _unknown(name)
+        job = reopening.begin_retry(tenant, biz_name, name)
+        if job is None:
+            raise _unknown(name)
         if job.state not in RETRIABLE:
             raise ConflictError(f"the job is {job.state.value}: nothing of it is retried")
-        meant, began = DeadLetterFilter(job=name), time.monotonic()
+        meant, began = (tree, tenant, biz_name, DeadLetterFilter(job=name)), time.monotonic()
         count = skipped = 0
         cursor: str | None = None
         while True:
             done = dead_letters.replay(
-                tree,
-                tenant,
-                biz_name,
-                meant,
-                current_rule=current_rule,
-                by=by,
-                limit=self.retries,
-                now=now,
-                cursor=cursor,
+                *meant, current_rule=current_rule, by=by, limit=self.retries, now=now, cursor=cursor
             )
             count, skipped, cursor = count + done.count, skipped + done.skipped, done.cursor
             if cursor is None or time.monotonic() - began > self.retry_seconds:

@@ -13,7 +13,7 @@ exceed; and not of all, so that one page that once took all memory does not deci
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -22,22 +22,15 @@ from msgspec.structs import replace
 
 from crawlfleet.config.documents.biz import Tree
 from crawlfleet.config.lookup import biz_of
-from crawlfleet.jobs.models import (
-    ENDED,
-    Job,
-    JobDemand,
-    JobState,
-    Peak,
-    RunFigures,
-    RunRecord,
-    Usage,
-)
+from crawlfleet.jobs import models
+from crawlfleet.jobs.costs.forecast import RunSummary, hosts_of
 from crawlfleet.kernel.errors import NotFoundError
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.time import from_ms, to_ms
+from crawlfleet.kernel.time import TimeLeft, from_ms, to_ms
 from crawlfleet.requests.models import Ledger
 
 if TYPE_CHECKING:
+    from crawlfleet.jobs.costs.mongo import MongoHistories
     from crawlfleet.jobs.mongo.store import MongoJobs
     from crawlfleet.jobs.mongo.usage import MongoDemands
 
@@ -49,16 +42,18 @@ GRACE: Final = timedelta(seconds=30)
 BATCH: Final = 50
 #: Attempts to store a demand while others learn from runs of the same spider.
 _TRIES: Final = 20
-_CUT_SHORT: Final = frozenset({JobState.CANCELLING, JobState.CANCELLED, JobState.UNPLACED})
+_CUT_SHORT: Final = frozenset(
+    {models.JobState.CANCELLING, models.JobState.CANCELLED, models.JobState.UNPLACED}
+)
 
 
-def learn(demand: JobDemand, run: Usage) -> JobDemand:
+def learn(demand: models.JobDemand, run: models.Usage) -> models.JobDemand:
     """Add a run to a demand, whose ``measured_at`` the caller sets.
 
     No figure gets below 0 or becomes anything but a number, whatever was measured.
     """
     known, runs = demand.usage, max(0, demand.runs)
-    peak = Peak(
+    peak = models.Peak(
         memory=max(_sound(run.memory_max, 0.0), _sound(run.memory, 0.0)),
         cpu=max(_sound(run.cpu_max, 0.0), _sound(run.cpu, 0.0)),
         bandwidth=max(_sound(run.bandwidth_max, 0.0), _sound(run.bandwidth, 0.0)),
@@ -67,7 +62,7 @@ def learn(demand: JobDemand, run: Usage) -> JobDemand:
     memory = _average(known.memory, runs, run.memory)
     cpu = _average(known.cpu, runs, run.cpu)
     bandwidth = _average(known.bandwidth, runs, run.bandwidth)
-    usage = Usage(
+    usage = models.Usage(
         memory=memory,
         cpu=cpu,
         bandwidth=bandwidth,
@@ -92,15 +87,15 @@ def _sound(value: float, otherwise: float) -> float:
     return float(value) if math.isfinite(value) and value >= 0 else otherwise
 
 
-def together(parts: Iterable[RunFigures]) -> RunFigures:
+def together(parts: Iterable[models.RunFigures]) -> models.RunFigures:
     """Merge the parts of a run: sums are added, maxima stay, from the first to the last moment.
 
-    >>> two = together([RunFigures(seconds=1, bytes=5, cpu_max=2.0), RunFigures(bytes=6)])
-    >>> two.seconds, two.bytes, two.cpu_max
-    (1.0, 11, 2.0)
+    >>> two = together([models.RunFigures(seconds=1, bytes=5), models.RunFigures(bytes=6)])
+    >>> two.seconds, two.bytes
+    (1.0, 11)
     """
     found = tuple(parts)
-    return RunFigures(
+    return models.RunFigures(
         seconds=sum((one.seconds for one in found), 0.0),
         memory_seconds=sum((one.memory_seconds for one in found), 0.0),
         memory_max=max((one.memory_max for one in found), default=0.0),
@@ -114,22 +109,26 @@ def together(parts: Iterable[RunFigures]) -> RunFigures:
         workers=sum(one.workers for one in found),
         began_at=min((one.began_at for one in found if one.began_at), default=None),
         ended_at=max((one.ended_at for one in found if one.ended_at), default=None),
+        gb_seconds=sum((one.gb_seconds for one in found), 0.0),
+        proxied_bytes=sum(one.proxied_bytes for one in found),
+        proxy_usd=sum((one.proxy_usd for one in found), 0.0),
+        stored_bytes=sum(one.stored_bytes for one in found),
     )
 
 
-def usage_of(figures: RunFigures) -> Usage:
+def usage_of(figures: models.RunFigures) -> models.Usage:
     """Compute what a run takes of a worker: on average while it is there, and at its highest.
 
     It counts as a second at least: a shorter one has not taken a whole processor for good.
 
-    >>> usage_of(RunFigures(seconds=10, memory_seconds=500, memory_max=90, bytes=20)).memory
+    >>> usage_of(models.RunFigures(seconds=10, memory_seconds=500, memory_max=90, bytes=20)).memory
     50.0
     """
     seconds = max(1.0, figures.seconds)
     memory = figures.memory_seconds / seconds
     cpu = figures.cpu_seconds / seconds
     bandwidth = figures.bytes / seconds
-    return Usage(
+    return models.Usage(
         memory=memory,
         memory_max=max(memory, figures.memory_max),
         cpu=cpu,
@@ -139,26 +138,60 @@ def usage_of(figures: RunFigures) -> Usage:
     )
 
 
-def counts_of(job: Job, ledger: Ledger) -> dict[str, int]:
+def counts_of(job: models.Job, ledger: Ledger) -> dict[str, int]:
     """Count how the tasks of a job have ended, as the job keeps it."""
-    return {
+    counts = {
         "done": ledger.done,
         "dead": ledger.dead,
         "cancelled": ledger.cancelled,
         "expired": ledger.expired,
         "refused": job.refused,
     }
+    return counts | ({"others": ledger.others_ended} if ledger.others_ended else {})
 
 
-def spider_of(job: Job) -> str:
+def spider_of(job: models.Job) -> str:
     """Name what a job's run is learnt for: its kept spider, or its rule without one."""
     return job.spider or job.rule
 
 
-def demand_of(demands: "MongoDemands", tenant: str, biz: str, spider: str) -> JobDemand:
-    """Get what a spider is known to take: nothing, after no runs, where it never ran."""
+def as_stated(learnt: models.JobDemand, stated: models.StatedDemand | None) -> models.JobDemand:
+    """Put what a job states of its demand in the place of what was learnt of its spider.
+
+    Where the average or the maximum alone is stated the other one is the same.
+
+    >>> learnt = models.JobDemand(tenant="a", biz="b", spider="c")
+    >>> own = models.StatedDemand(memory=models.StatedAmount(maximum=5e8))
+    >>> found = as_stated(learnt, own)
+    >>> found.runs, found.usage.memory, found.usage.memory_max, found.usage.cpu
+    (1, 500000000.0, 500000000.0, 0.0)
+    """
+    if stated is None:
+        return learnt
+    given: dict[str, float] = {}
+    for name in stated.__struct_fields__:
+        amount: models.StatedAmount | None = getattr(stated, name)
+        if amount is None:
+            continue
+        both = [one for one in (amount.average, amount.maximum) if one is not None]
+        if both:
+            given |= {name: both[0], f"{name}_max": both[-1]}
+    if not given:
+        return learnt
+    # Of a spider that never ran nothing is wanted, but for what is stated.
+    return replace(learnt, runs=max(1, learnt.runs), usage=replace(learnt.usage, **given))
+
+
+def demand_of(
+    demands: "MongoDemands",
+    tenant: str,
+    biz: str,
+    spider: str,
+    stated: models.StatedDemand | None = None,
+) -> models.JobDemand:
+    """Get what a spider's job takes: as ``stated``, or as learnt; nothing where it never ran."""
     known = demands.get(tenant, biz, spider)
-    return known or JobDemand(tenant=tenant, biz=biz, spider=spider)
+    return as_stated(known or models.JobDemand(tenant=tenant, biz=biz, spider=spider), stated)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,27 +200,29 @@ class RunUsage:
 
     demands: "MongoDemands"
     jobs: "MongoJobs"
+    histories: "MongoHistories | None" = None
 
-    def end_run(self, job: Job, counts: dict[str, int], now: datetime) -> None:
+    def end_run(self, job: models.Job, counts: dict[str, int], now: datetime) -> None:
         """Record that a job ends, so that its run is closed and learnt from after ``GRACE``.
 
         To be called before the job is stored as ended: whoever dies in between calls it again.
         """
         self.demands.end_run(
-            RunRecord(
+            models.RunRecord(
                 tenant=job.tenant,
                 biz=job.biz,
                 job=job.name,
                 spider=spider_of(job),
                 counts=counts,
-                is_whole=job.state not in _CUT_SHORT,
+                # What clients submit is of no spider.
+                is_whole=job.by != models.SUBMITTED and job.state not in _CUT_SHORT,
                 started_at=job.created_at,
                 ended_at=from_ms(to_ms(now)),
                 retries=job.retries,
             )
         )
 
-    def learn_due(self, now: datetime, time_left: Callable[[], float]) -> int:
+    def learn_due(self, now: datetime, time_left: TimeLeft) -> int:
         """Close the runs that ended ``GRACE`` ago, and return how many.
 
         Tenants alternate, so that thousands of one delay no other. What there is no time for is
@@ -211,13 +246,13 @@ class RunUsage:
             tenants = waiting
         return closed
 
-    def _close(self, run: RunRecord, now: datetime) -> bool:
+    def _close(self, run: models.RunRecord, now: datetime) -> bool:
         demands = self.demands
         state = self.jobs.states(run.tenant, run.biz, [run.job]).get(run.job)
-        if state is not None and state not in ENDED:
+        if state is not None and state not in models.ENDED:
             demands.forget_end(run)
             return True
-        is_whole = run.is_whole if state is None else state not in _CUT_SHORT
+        is_whole = run.is_whole and state not in _CUT_SHORT
         figures = together([run.figures, demands.measured(run.tenant, run.biz, run.job)])
         to_learn = is_whole and figures.seconds > 0 and run.learnt_at is None
         at = from_ms(to_ms(now))
@@ -227,13 +262,34 @@ class RunUsage:
             known = demand_of(demands, run.tenant, run.biz, run.spider)
             learnt = replace(learn(known, usage_of(figures)), measured_at=at) if to_learn else None
             if demands.close_run(whole, known, learnt):
+                if to_learn:
+                    self._remember(whole)
                 return True
             standing = demands.run(run.tenant, run.biz, run.job)
             if standing is None or standing.closed or standing.ended_at != run.ended_at:
                 return False
         return False  # so many others learn of this spider that it is left to the next call
 
-    def get_demand(self, tree: Tree, tenant: str, biz: str, spider: str) -> JobDemand:
+    def _remember(self, run: models.RunRecord) -> None:
+        """Keep what a run took, for forecasts. One that is lost here is one less to go by."""
+        job = self.jobs.get(run.tenant, run.biz, run.job)
+        if self.histories is None or job is None or run.ended_at is None:
+            return
+        figures = run.figures
+        took = RunSummary(
+            size=job.size,
+            pages=figures.requests,
+            seconds=(run.ended_at - job.created_at).total_seconds(),
+            bytes=figures.bytes,
+            gb_seconds=figures.gb_seconds,
+            stored_bytes=figures.stored_bytes,
+            proxy_usd=figures.proxy_usd,
+            forecast=job.forecast,
+        )
+        owner = run.tenant, run.biz, run.spider
+        self.histories.add(owner, hosts_of(job.start), took, run.ended_at)
+
+    def get_demand(self, tree: Tree, tenant: str, biz: str, spider: str) -> models.JobDemand:
         """Get what a spider's runs have taken.
 
         Raises:
@@ -243,23 +299,18 @@ class RunUsage:
         biz_of(tree, tenant, biz)
         known = self.demands.get(tenant, biz, spider)
         if known is None:
-            raise NotFoundError(
-                f"nothing was learnt of a spider or rule called {spider[:64]!r} yet"
-            )
+            what = f"a spider or rule called {spider[:64]!r}"
+            raise NotFoundError(f"nothing was learnt of {what} yet")
         return known
 
     def list_demands(
         self, tree: Tree, tenant: str, biz: str, after: str | None, limit: int
-    ) -> list[JobDemand]:
-        """List what the spiders of a biz have taken, by name.
-
-        Raises:
-            UnknownBizError: the tenant has no such biz.
-        """
+    ) -> list[models.JobDemand]:
+        """List what the spiders of a biz have taken, by name; UnknownBizError without the biz."""
         biz_of(tree, tenant, biz)
         return self.demands.of_biz(tenant, biz, after, limit)
 
-    def get_run(self, tree: Tree, tenant: str, biz: str, name: str) -> RunRecord:
+    def get_run(self, tree: Tree, tenant: str, biz: str, name: str) -> models.RunRecord:
         """Get what a job's run took; while it goes on, what was reported up to now.
 
         Raises:
@@ -271,8 +322,8 @@ class RunUsage:
         figures = self.demands.measured(tenant, biz, name)
         if run is not None:
             return replace(run, figures=together([run.figures, figures]))
-        if figures == RunFigures():
+        if figures == models.RunFigures():
             raise NotFoundError(f"nothing was measured of a job called {name[:64]!r} yet")
-        return RunRecord(
+        return models.RunRecord(
             tenant=tenant, biz=biz, job=name, figures=figures, started_at=figures.began_at
         )

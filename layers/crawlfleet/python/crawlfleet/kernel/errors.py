@@ -4,15 +4,16 @@
 
     CrawlfleetError
     ├─ RejectedError   the caller must change something: InvalidRequest, UnknownBiz, UnknownTenant,
-    │                  NotOperator, UnknownRule, NotFound, Conflict, KeyReused, BacklogFull,
-    │                  QuotaExceeded
+    │                  NotOperator, UnknownRule, NotFound, Conflict, KeyReused, BacklogFull (of it
+    │                  TenantSuspended), QuotaExceeded
     ├─ FetchError      the web's answer: FetchTimeout*, ConnectFailed*, NoProxy*, Throttled*,
     │                  ServerFault*, PageGone, RobotsDenied, RobotsUnknown*, AddressRefused,
-    │                  TooLarge, UnwantedType
+    │                  TooLarge, UnwantedType, NoReader*
     ├─ ExtractError    the rule could not read the page; the page is kept
+    ├─ ReaderKilledError  reading the page ended the process that did it; the page is kept
     ├─ LeaseLostError  another worker owns the request now: stop, write nothing
-    ├─ StoreError      MongoDB, Redis or AWS: StoreUnavailable*, of it ConsumersBusy*, LimitRefused,
-    │                  MessageRefused, StoreConflict
+    ├─ StoreError      MongoDB, Redis or AWS: StoreUnavailable*, of it TrialsBusy* and TrialLate*,
+    │                  LimitRefused, MessageRefused, StoreConflict
     ├─ IdsError        no ids can be issued: WorkerNumbersExhausted*, ClockSteppedBack*
     └─ ConfigError     wrong settings: refused whole, all errors at once; NoConfiguration
 
@@ -91,14 +92,31 @@ class KeyReusedError(RejectedError):
 
 
 class BacklogFullError(RejectedError):
-    """The biz has as much, or gets it as fast, as it may; nothing was stored.
+    """The biz, or its tenant, has as much, or gets it as fast, as it may; nothing was stored.
 
-    ``retry_after_seconds`` is when it makes sense to ask again.
+    ``retry_after_seconds`` is when it makes sense to ask again. ``limit`` is the setting that
+    stands against it, of which there is ``used`` where ``allowed`` is the most.
     """
 
-    def __init__(self, message: str, *, retry_after_seconds: float) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after_seconds: float,
+        limit: str = "",
+        used: float | None = None,
+        allowed: float | None = None,
+    ) -> None:
         self.retry_after_seconds = retry_after_seconds
+        self.limit, self.used, self.allowed = limit, used, allowed
         super().__init__(message)
+
+
+class TenantSuspendedError(BacklogFullError):
+    """An operator has suspended the tenant: nothing of it is taken until it is resumed."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retry_after_seconds=30.0)
 
 
 class QuotaExceededError(RejectedError):
@@ -109,8 +127,10 @@ class FetchError(CrawlfleetError):
     """The page could not be had. ``status`` is the HTTP status, 0 where there was no answer.
 
     ``answer`` is what the site said, if anything: the last answer on the way, also where that was a
-    redirect to a place that gave none.
+    redirect to a place that gave none. ``peers`` are the addresses that were asked.
     """
+
+    peers: tuple[str, ...] = ()
 
     def __init__(self, message: str, *, status: int = 0, answer: "Answer | None" = None) -> None:
         self.status = status
@@ -130,10 +150,10 @@ class ConnectFailedError(FetchError):
     retryable = True
 
 
-class NoProxyError(FetchError):
-    """The pool to leave through has no proxies now; nothing was asked for.
+class NotReadyError(FetchError):
+    """Something that the operator is to set up is not there; nothing was asked for.
 
-    That is the operator's to mend and no fault of the request, which waits for ``again_seconds``.
+    That is no fault of the request, which waits for ``again_seconds``.
     """
 
     retryable = True
@@ -141,6 +161,18 @@ class NoProxyError(FetchError):
     def __init__(self, message: str, *, again_seconds: float) -> None:
         self.again_seconds = again_seconds
         super().__init__(message)
+
+
+class NoProxyError(NotReadyError):
+    """The pool to leave through has no proxies now."""
+
+
+class NoSecretError(NotReadyError):
+    """A secret that a header or a spider refers to cannot be read now."""
+
+
+class NoReaderError(NotReadyError):
+    """No process that reads pages can be started now; pages are never read without one."""
 
 
 class ThrottledError(FetchError):
@@ -181,7 +213,10 @@ class RobotsUnknownError(FetchError):
 
 
 class AddressRefusedError(FetchError):
-    """The host leads to a loopback, private, link-local or metadata address."""
+    """The host leads to an address, or the URL has a port, that may not be asked.
+
+    That is a loopback, private, link-local or metadata address, or one of the platform's stores.
+    """
 
 
 class TooLargeError(FetchError):
@@ -195,13 +230,32 @@ class UnwantedTypeError(FetchError):
 class ExtractError(CrawlfleetError):
     """The rule could not read the page. ``field`` is the rule's field, dotted where nested.
 
-    ``answer`` is the page, for whoever looks why; the worker adds it.
+    ``answer`` is the page, for whoever looks why; the worker adds it. ``seconds`` are the CPU time
+    that reading it took, where that is known.
     """
 
-    def __init__(self, field: str, message: str) -> None:
-        self.field = field
+    def __init__(self, field: str, message: str, seconds: float = 0.0) -> None:
+        self.field, self.seconds = field, seconds
         self.answer: Answer | None = None
         super().__init__(f"{field}: {message}")
+
+    @property
+    def problem(self) -> Problem:
+        """Return the same as a problem of a field."""
+        return Problem(self.field, str(self).removeprefix(f"{self.field}: "))
+
+
+class ReaderKilledError(CrawlfleetError):
+    """Reading the page ended the process that reads pages, by its rule or by what it holds.
+
+    ``limit`` is ``cpu``, ``memory``, ``time`` or ``crash``; ``answer`` and ``seconds`` as in
+    ExtractError.
+    """
+
+    def __init__(self, limit: str, message: str, seconds: float = 0.0) -> None:
+        self.limit, self.seconds = limit, seconds
+        self.answer: Answer | None = None
+        super().__init__(message)
 
 
 class LeaseLostError(CrawlfleetError):
@@ -222,20 +276,27 @@ class StoreUnavailableError(StoreError):
         super().__init__(f"{part}: {message}")
 
 
-class ConsumersBusyError(StoreUnavailableError):
-    """Every consumer is at work, so that none can be asked for anything now: no fault, but a wait.
+class TrialsBusyError(StoreUnavailableError):
+    """As many rules are tried as the stage has room for: no fault, but a wait.
 
     The message is for the caller, and says what else there is to do.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, retry_after_seconds: float) -> None:
+        self.retry_after_seconds = retry_after_seconds
         super().__init__(
-            "consumer",
-            "all consumers are at work, and none could be asked. Try again later; or try the rule "
-            "on a saved page where you are, by `crawlfleet rule try` without --remote; or raise "
-            "the consumers' reserved concurrency above the stage's fleet.max_consumers, which "
-            "leaves room for trials.",
+            "trials",
+            f"too many rules are tried now: come back in {retry_after_seconds:g} s; or try the "
+            "rule on a saved page where you are, by `crawlfleet rule try` without --remote. An "
+            "operator may raise the stage's trials_concurrency.",
         )
+
+
+class TrialLateError(StoreUnavailableError):
+    """A rule was not tried in the time that whoever asks waits. The message is for the caller."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__("trials", f"the trial took longer than {seconds:g} seconds; try again")
 
 
 class LimitRefusedError(StoreError):

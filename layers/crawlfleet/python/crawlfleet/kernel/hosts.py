@@ -55,11 +55,27 @@ def _encoded(name: str) -> str:
             found = name.encode("idna").decode("ascii")
         except (UnicodeError, IndexError):
             found = ""
-    return (
-        found
-        if _PLAIN_NAME.fullmatch(found)
-        else quote(name[:_LONGEST_NAME], safe="", errors="replace")
-    )
+    if _PLAIN_NAME.fullmatch(found):
+        return found
+    return quote(name[:_LONGEST_NAME], safe="", errors="replace")
+
+
+def site_of(origin: str) -> str:
+    """Return the name of an origin in lists of deferred requests: most are served by https.
+
+    >>> site_of("https://example.org:8443"), site_of("http://example.org")
+    ('example.org:8443', 'http://example.org')
+    """
+    return origin.removeprefix("https://")
+
+
+def origin_of_site(site: str) -> str:
+    """Return the origin of such a name; older versions named the host alone.
+
+    >>> origin_of_site("example.org"), origin_of_site("http://example.org")
+    ('https://example.org', 'http://example.org')
+    """
+    return site if "://" in site else f"https://{site}"
 
 
 def origin_of(url: str) -> str:

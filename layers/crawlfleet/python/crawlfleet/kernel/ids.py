@@ -86,7 +86,7 @@ def issued_at(request_id: RequestId) -> datetime | None:
 
 
 class State(IntEnum):
-    """``flag`` on the wire. A biz may add states of its own from 100 upwards."""
+    """``flag`` on the wire. A biz may add states of its own (:data:`OWN`, :data:`OWN_FINAL`)."""
 
     PENDING = 0
     DONE = 1
@@ -104,3 +104,16 @@ class State(IntEnum):
 
 #: States in which nothing more will happen to a request.
 FINAL_STATES = frozenset({State.DONE, State.DEAD, State.CANCELLED, State.EXPIRED})
+#: A biz's own states: a request in one from ``OWN`` on is open, in one from ``OWN_FINAL`` on it has
+#: ended. The number alone says it, so that no change of a configuration changes what is counted.
+OWN: Final = 100
+OWN_FINAL: Final = 1_000
+
+
+def is_final(flag: int) -> bool:
+    """Tell whether a request in this state has ended; a biz's own states included.
+
+    >>> is_final(State.DONE), is_final(State.LEASED), is_final(OWN), is_final(OWN_FINAL)
+    (True, False, False, True)
+    """
+    return flag >= OWN_FINAL or flag in FINAL_STATES

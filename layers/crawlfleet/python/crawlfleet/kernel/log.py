@@ -13,16 +13,13 @@ from typing import Final
 from crawlfleet.kernel.names import PRODUCT
 
 _log: Final = logging.getLogger(PRODUCT)
-_counter: Final[ContextVar[Callable[[Exception], None] | None]] = ContextVar(
-    "counter", default=None
-)
+_counter: ContextVar[Callable[[Exception], None] | None] = ContextVar("counter", default=None)
 
 
 def warn(message: str, error: Exception) -> None:
     """Log what went wrong without stopping the work; count it where somebody counts."""
     _log.warning(message, extra={"error": type(error).__name__, "reason": str(error)})
-    count = _counter.get()
-    if count is not None:
+    if count := _counter.get():
         count(error)
 
 

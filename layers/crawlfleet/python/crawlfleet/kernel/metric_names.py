@@ -9,8 +9,10 @@ cost nothing more. So there are four sets and no others, and two of them are bou
 ========================  ==========================================================  ============
 set                       names                                                       series
 ========================  ==========================================================  ============
-``stage``                 ``FLEET``                                                   one each
-``stage, part, node``     ``REDIS`` of Redis, ``NODE`` of each MongoDB node           one each
+``stage``                 ``FLEET``, findings; ``IDLE`` alone while nothing is at     one each
+                          work and nothing is wrong
+``stage, part, node``     ``REDIS`` of Redis, ``NODE`` of each MongoDB node, while    one each
+                          something is at work or one of them is unwell
 ``stage, tenant, biz``    ``LANE`` of bizs that have work, the stage document's       50 x ``LANE``
                           ``monitor.bizs`` at most in an hour                         at most
 ``stage, host``           ``HOST`` of the worst and busiest hosts, ``monitor.hosts``  10 x ``HOST``
@@ -20,7 +22,7 @@ set                       names                                                 
 Which bizs and hosts these are is settled anew each hour and kept until it ends: hosts that came and
 went with each evaluation would be billed as if all had been there for the hour. A biz without
 work emits nothing and costs nothing; what was working a minute ago still says that it is at 0.
-Ten bizs, two nodes and ten hosts are 248 series, 74 USD a month, as
+Ten bizs, two nodes and ten hosts are 252 series, 75 USD a month, as
 tests/unit/monitoring/test_metrics.py counts, those of findings among them. Totals by state, and
 rates over 1, 5 and 60 seconds of each biz, are in the API, and CloudWatch makes the latter of
 ``Submitted`` and ``Processed``: their sum over a period of 1, 5 or 60 seconds, divided by it.
@@ -50,17 +52,8 @@ EXPIRED: Final = "Expired"
 LEDGER_DIFFERENCE: Final = "LedgerDifference"
 
 QUEUE_KEY: Final = (
-    SUBMITTED,
-    PROCESSED,
-    BACKLOG,
-    LEASED,
-    DELAYED,
-    OLDEST_WAITING,
-    TIME_TO_FINISH,
-    LATE,
-    DEAD,
-    EXPIRED,
-    LEDGER_DIFFERENCE,
+    *(SUBMITTED, PROCESSED, BACKLOG, LEASED, DELAYED, OLDEST_WAITING, TIME_TO_FINISH, LATE),
+    *(DEAD, EXPIRED, LEDGER_DIFFERENCE),
 )
 
 # ---- of the stage ------------------------------------------------------------------------------
@@ -104,31 +97,21 @@ TICK_FAULTS: Final = "TickFaults"
 
 FLEET: Final = (
     *QUEUE_KEY,
-    LOOKS,
-    LOOK_SECONDS,
-    UNREAD,
-    SUBMITTED_RATE_1S,
-    SUBMITTED_RATE_5S,
-    SUBMITTED_RATE_60S,
-    PROCESSED_RATE_1S,
-    PROCESSED_RATE_5S,
-    PROCESSED_RATE_60S,
-    CONSUMERS,
-    WANTED_CONSUMERS,
-    WORKERS_ALIVE,
-    WORKERS_SUSPECTED,
-    WORKERS_DEAD,
-    CAPACITY_SHORT,
-    HOSTS_THROTTLED,
-    CONFIG_REFUSED,
-    INCIDENTS_OPEN,
-    MESSAGES_FAILED,
-    MESSAGES_OWED,
-    STRAY_ITEMS,
-    STRAY_REQUESTS,
-    TICKS,
-    TICK_FAULTS,
+    *(LOOKS, LOOK_SECONDS, UNREAD),
+    *(SUBMITTED_RATE_1S, SUBMITTED_RATE_5S, SUBMITTED_RATE_60S),
+    *(PROCESSED_RATE_1S, PROCESSED_RATE_5S, PROCESSED_RATE_60S),
+    *(CONSUMERS, WANTED_CONSUMERS, WORKERS_ALIVE, WORKERS_SUSPECTED, WORKERS_DEAD),
+    *(CAPACITY_SHORT, HOSTS_THROTTLED, CONFIG_REFUSED),
+    *(INCIDENTS_OPEN, MESSAGES_FAILED, MESSAGES_OWED),
+    *(STRAY_ITEMS, STRAY_REQUESTS, TICKS, TICK_FAULTS),
 )
+#: What a stage emits whatever happens: the rest has values in hours with work, or with trouble.
+IDLE: Final = (LOOKS, TICKS)
+#: Events of the stage's own rules that a tick could not start yet; emitted by the scheduler of a
+#: stage that has such rules, and of no other.
+STARTS_WAITING: Final = "StartsWaiting"
+#: Quotas of tenants, their users and bizs that are used up; of a stage that has any.
+QUOTAS_USED_UP: Final = "QuotasUsedUp"
 
 # ---- of Redis and of each MongoDB node ---------------------------------------------------------
 
@@ -153,40 +136,26 @@ LINK_DOWN: Final = "LinkDown"
 #: MongoDB: what is on disk, in bytes.
 STORAGE_BYTES: Final = "StorageBytes"
 #: Redis: commands in the slow log of the last minute; MongoDB: operations that were slow in the
-#: last minute (profiler), or have been running for too long now.
+#: last minute, or have been running for too long now.
 SLOW_OPERATIONS: Final = "SlowOperations"
+#: Figures of MongoDB that are no metrics: what is used of its disk, whatever uses it, 0 to 1;
+#: operations that were slow since it started, from which those of the last minute are counted.
+STORAGE_RATIO: Final = "StorageRatio"
+SLOW_EVER: Final = "SlowOperationsEver"
+UNEMITTED: Final = frozenset({STORAGE_RATIO, SLOW_EVER})
 #: MongoDB: members of the replica set, those in no good state, and the worst secondary's lag.
 MEMBERS: Final = "Members"
 MEMBERS_UNWELL: Final = "MembersUnwell"
 LAG_SECONDS: Final = "LagSeconds"
 
 REDIS: Final = (
-    NODE_UP,
-    NODE_HEALTHY,
-    MEMORY_BYTES,
-    MEMORY_RATIO,
-    CONNECTIONS,
-    CONNECTIONS_RATIO,
-    LATENCY,
-    EVICTED_KEYS,
-    OPERATIONS,
-    REPLICAS,
-    LINK_DOWN,
-    SLOW_OPERATIONS,
+    *(NODE_UP, NODE_HEALTHY, MEMORY_BYTES, MEMORY_RATIO, CONNECTIONS, CONNECTIONS_RATIO, LATENCY),
+    *(EVICTED_KEYS, OPERATIONS, REPLICAS, LINK_DOWN, SLOW_OPERATIONS),
 )
 NODE: Final = (
-    NODE_UP,
-    NODE_HEALTHY,
-    STORAGE_BYTES,
-    MEMORY_BYTES,
-    CACHE_RATIO,
-    CONNECTIONS,
-    CONNECTIONS_RATIO,
-    LATENCY,
-    SLOW_OPERATIONS,
-    MEMBERS,
-    MEMBERS_UNWELL,
-    LAG_SECONDS,
+    *(NODE_UP, NODE_HEALTHY, STORAGE_BYTES, MEMORY_BYTES, CACHE_RATIO),
+    *(CONNECTIONS, CONNECTIONS_RATIO, LATENCY, SLOW_OPERATIONS),
+    *(MEMBERS, MEMBERS_UNWELL, LAG_SECONDS),
 )
 
 # ---- of a host ---------------------------------------------------------------------------------

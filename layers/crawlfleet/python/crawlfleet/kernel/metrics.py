@@ -44,3 +44,32 @@ class MetricSink(Protocol):
         A moment of more than two weeks ago, or hours ahead, is dropped: nobody would take it.
         """
         ...
+
+
+class SparingMetrics:
+    """A sink that leaves out zeros of a stage where nothing is at work: each series costs.
+
+    The zero that follows another value is emitted, as it ends something. With ``at_work`` all are.
+    So are those of a part, a biz or a host: of a part 0 is what is wrong.
+    """
+
+    def __init__(self, sink: MetricSink) -> None:
+        self._sink = sink
+        self._standing: set[str] = set()
+        self.at_work = False
+
+    def put(self, metrics: Sequence[Metric], dimensions: Mapping[str, str], at: datetime) -> None:
+        """Emit what says something."""
+        if dimensions:
+            self._sink.put(metrics, dimensions, at)
+            return
+        kept = []
+        for metric in metrics:
+            if metric.value or self.at_work or metric.name in self._standing:
+                kept.append(metric)
+            if metric.value:
+                self._standing.add(metric.name)
+            else:
+                self._standing.discard(metric.name)
+        if kept:
+            self._sink.put(kept, dimensions, at)

@@ -8,7 +8,10 @@ import msgspec
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """A downloaded page. ``url`` is where redirects ended; ``seconds`` from start to last byte."""
+    """A downloaded page. ``url`` is where redirects ended; ``seconds`` from start to last byte.
+
+    ``peers`` are the addresses that answered, one for each hop.
+    """
 
     url: str
     status: int
@@ -16,6 +19,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
     redirects: tuple[str, ...] = ()
     seconds: float = 0.0
+    peers: tuple[str, ...] = ()
 
     @property
     def content_type(self) -> str:
@@ -28,31 +32,12 @@ SAMPLE_BYTES: Final = 2_000
 #: Response headers that tell why a page was not given, or by whom. Never a cookie or a credential.
 INFORMATIVE_HEADERS: Final = frozenset(
     [
-        "age",
-        "allow",
-        "cache-control",
-        "cf-cache-status",
-        "cf-mitigated",
-        "cf-ray",
-        "content-encoding",
-        "content-language",
-        "content-length",
-        "content-type",
-        "date",
-        "location",
-        "ratelimit-limit",
-        "ratelimit-remaining",
-        "ratelimit-reset",
-        "retry-after",
-        "server",
-        "via",
-        "x-amz-cf-id",
-        "x-cache",
-        "x-ratelimit-limit",
-        "x-ratelimit-remaining",
-        "x-ratelimit-reset",
-        "x-request-id",
-        "x-robots-tag",
+        *("age", "allow", "cache-control", "date", "location", "retry-after", "server", "via"),
+        *("content-encoding", "content-language", "content-length", "content-type"),
+        *("ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"),
+        *("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"),
+        *("cf-cache-status", "cf-mitigated", "cf-ray", "x-amz-cf-id", "x-cache"),
+        *("x-request-id", "x-robots-tag"),
     ]
 )
 _LONGEST_HEADER: Final = 500

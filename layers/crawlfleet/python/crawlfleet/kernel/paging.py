@@ -19,11 +19,17 @@ SETTLING: Final = timedelta(seconds=5)
 _POSITION = re.compile(
     r"([0-9]{1,15})\.((?:[0-9]{1,19}|[0-9a-f]{24}|[0-9a-f]{32})(-[0-9]{1,9})?|([0-9a-f]{40}))\Z"
 )
+#: Before a position in a list of the newest first.
+_NEWEST: Final = "-"
 #: 9999-12-31, the last moment that a datetime holds, and the largest id.
 _LATEST_MS: Final = 253_402_300_799_999
 _LARGEST_ID: Final = 2**63 - 1
 #: The id before all others, which stands for none.
 _BEFORE_ALL: Final = "0"
+
+
+#: After all others.
+LAST: Final[Position] = (_LATEST_MS, _BEFORE_ALL)
 
 
 def _opaque(plain: str) -> str:
@@ -38,30 +44,31 @@ def _plain(text: str) -> str:
         return ""
 
 
-def encode(position: Position) -> str:
-    """Return the position as a client carries it.
+def encode(position: Position, *, newest: bool = False) -> str:
+    """Return the position as a client carries it; one of a list of the ``newest`` first is marked.
 
     >>> decode(encode((1767225600000, "42-0")), records=True)
     (1767225600000, '42-0')
     """
-    return _opaque(f"{position[0]}.{position[1]}")
+    return _opaque(f"{_NEWEST if newest else ''}{position[0]}.{position[1]}")
 
 
-def decode(text: str, *, records: bool = False) -> Position:
+def decode(text: str, *, records: bool = False, newest: bool = False) -> Position:
     """Read the position in a cursor of a list of requests or of ``records``.
 
     Raises:
-        InvalidRequestError: it is none of ours, or of another list.
+        InvalidRequestError: it is none of ours, of another list, or of the other order.
     """
-    position = _position(text, records=records)
+    position = _position(text, records=records, newest=newest)
     if position is None:
         raise InvalidRequestError.of("cursor", "is no cursor of this list")
     return position
 
 
-def _position(text: str, *, records: bool) -> Position | None:
-    match = _POSITION.match(_plain(text))
-    if match is None or int(match[1]) > _LATEST_MS:
+def _position(text: str, *, records: bool, newest: bool) -> Position | None:
+    plain = _plain(text)
+    match = _POSITION.match(plain.removeprefix(_NEWEST))
+    if match is None or plain.startswith(_NEWEST) != newest or int(match[1]) > _LATEST_MS:
         return None
     owner, _, _ = match[2].partition("-")
     if len(owner) < 20 and int(owner) > _LARGEST_ID:

@@ -77,10 +77,8 @@ def bound(queue_key: QueueKey, pool: str) -> QueueKey:
     >>> bound(QueueKey("acme", "docs", "main"), "large").queue
     'main@large'
     """
-    queue = queue_key.queue.partition(_AT)[0]
-    return QueueKey(
-        queue_key.tenant, queue_key.biz, queue if pool == MAIN_POOL else f"{queue}{_AT}{pool}"
-    )
+    queue, at_pool = queue_key.queue.partition(_AT)[0], "" if pool == MAIN_POOL else _AT + pool
+    return QueueKey(queue_key.tenant, queue_key.biz, queue + at_pool)
 
 
 #: From 0 to 10; what waits gains on what is above it (requests.queue.ageing).

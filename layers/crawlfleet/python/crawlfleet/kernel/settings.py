@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
+from functools import partial
 from ipaddress import ip_address
 from typing import Final, Self
 from urllib.parse import urlsplit
@@ -22,15 +23,18 @@ from crawlfleet.kernel.queue_key import MAIN_POOL, MOST_POOLS, TAKEN_NAMES, Pool
 _REDIS_SCHEMES: Final = ("redis", "rediss", "redis+cluster", "rediss+cluster")
 LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR")
 
-_STAGE = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
+_SLUG = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
 _FUNCTION = re.compile(r"[A-Za-z0-9:_$-]{1,170}\Z")
 _PACKAGE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z")
 _TOPIC = re.compile(r"arn:[a-z0-9-]+:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}\Z")
 #: Concurrent executions that any account has, at most.
 _MOST: Final = 100_000
 _REGION = re.compile(r"[a-z]{2,4}(-[a-z]{2,12}){1,3}-[0-9]{1,2}\Z")
-_POOL = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
 _pools = msgspec.json.Decoder(tuple[Pool, ...])
+_HOST = re.compile(r"(?:\*|[A-Za-z0-9.:_-]{1,253})\Z")
+_PLACE = re.compile(r"[A-Za-z0-9.-]{1,253}:([0-9]{1,5})\Z")
+_MOST_PORT: Final = 65_535
+_WEB = re.compile(r"https?://[^\s@/?#]+(?:/[^\s?#]*)?\Z")
 _SECRET = re.compile(r"[A-Za-z0-9/_+=.@:-]{1,512}\Z")
 
 
@@ -41,6 +45,7 @@ class Need(StrEnum):
     NODES = "nodes"
     CONSUMER = "consumer"
     ID_ISSUER = "id-issuer"
+    TRIALS = "trials"
     CEILING = "ceiling"
 
 
@@ -51,9 +56,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     mode. ``redis_secret`` and ``node_secret_template`` (with ``{node}`` in it) are ids of Secrets
     Manager. Functions are names or ARNs, ``consumer_ceiling`` is the most invocations of the
     consumer at once that the stage may be given. Topics are ARNs of SNS, or None.
+    ``starts_queue`` is the URL of the queue of events that start spiders, or None.
     ``scrapy_packages`` are the operator's, whose spiders may be named. ``pools`` are those beside
     the usual one, ``pool`` is this consumer's. Downloads leave by ``source_address``; None is any.
-    ``home_region`` has parameters and secrets; None is the function's own.
+    ``home_region`` has parameters and secrets; None is the function's own. ``plain_stores`` are
+    hosts that are reached without TLS (:func:`~crawlfleet.kernel.names.needs_tls`).
     """
 
     stage: str
@@ -64,15 +71,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     consumer_function: str = ""
     consumer_ceiling: int = 0
     id_issuer_function: str = ""
+    trials_function: str = ""
     default_api_key_id: str | None = None
     people_topic: str | None = None
     phones_topic: str | None = None
     machines_topic: str | None = None
+    starts_queue: str | None = None
     scrapy_packages: tuple[str, ...] = ()
     pools: tuple[Pool, ...] = ()
     pool: str = MAIN_POOL
     source_address: str | None = None
     home_region: str | None = None
+    xray_daemon: str | None = None
+    otlp_endpoint: str | None = None
+    plain_stores: tuple[str, ...] = ()
 
     @classmethod
     def from_environment(
@@ -84,42 +96,42 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             ConfigError: names every variable that is missing or wrong, needed or not.
         """
         reader = _Reader(os.environ if environment is None else environment)
-        wanted = frozenset(needs)
+        read, wanted = reader.read, frozenset(needs)
+        plain = _listed(read(names.ENV_PLAIN_STORES, _hosts_error))
+        function, topic = _is(_FUNCTION, "function name or ARN"), _is(_TOPIC, "ARN of an SNS topic")
         settings = cls(
-            stage=reader.read(names.ENV_STAGE, _is(_STAGE, "stage name"), needed=True),
-            log_level=reader.read(names.ENV_LOG_LEVEL, _log_level_error) or "INFO",
-            redis_url=reader.read(
-                names.ENV_REDIS_URL, _redis_url_error, needed=Need.REDIS in wanted
+            stage=read(names.ENV_STAGE, _is(_SLUG, "stage name"), needed=True),
+            log_level=read(names.ENV_LOG_LEVEL, _log_level_error) or "INFO",
+            redis_url=read(
+                names.ENV_REDIS_URL, partial(_redis_url_error, plain), needed=Need.REDIS in wanted
             ),
-            redis_secret=reader.read(names.ENV_REDIS_SECRET, _secret_error) or None,
-            node_secret_template=reader.read(
+            plain_stores=plain,
+            redis_secret=read(names.ENV_REDIS_SECRET, _secret_error) or None,
+            node_secret_template=read(
                 names.ENV_NODE_SECRET, _template_error, needed=Need.NODES in wanted
             ),
-            consumer_function=reader.read(
-                names.ENV_CONSUMER_FUNCTION,
-                _is(_FUNCTION, "function name or ARN"),
-                needed=Need.CONSUMER in wanted,
+            consumer_function=read(
+                names.ENV_CONSUMER_FUNCTION, function, needed=Need.CONSUMER in wanted
             ),
             consumer_ceiling=_count(
-                reader.read(names.ENV_CONSUMER_CEILING, _count_error, needed=Need.CEILING in wanted)
+                read(names.ENV_CONSUMER_CEILING, _count_error, needed=Need.CEILING in wanted)
             ),
-            id_issuer_function=reader.read(
-                names.ENV_ID_ISSUER_FUNCTION,
-                _is(_FUNCTION, "function name or ARN"),
-                needed=Need.ID_ISSUER in wanted,
+            id_issuer_function=read(
+                names.ENV_ID_ISSUER_FUNCTION, function, needed=Need.ID_ISSUER in wanted
             ),
-            default_api_key_id=reader.read(names.ENV_DEFAULT_API_KEY_ID, lambda _: None) or None,
-            people_topic=reader.read(names.ENV_PEOPLE_TOPIC, _is(_TOPIC, "ARN of an SNS topic"))
-            or None,
-            phones_topic=reader.read(names.ENV_PHONES_TOPIC, _is(_TOPIC, "ARN of an SNS topic"))
-            or None,
-            machines_topic=reader.read(names.ENV_MACHINES_TOPIC, _is(_TOPIC, "ARN of an SNS topic"))
-            or None,
-            scrapy_packages=_listed(reader.read(names.ENV_SCRAPY_PACKAGES, _packages_error)),
-            pools=_pools_in(reader.read(names.ENV_POOLS, _pools_error)),
-            pool=reader.read(names.ENV_POOL, _pool_error) or MAIN_POOL,
-            source_address=reader.read(names.ENV_SOURCE_ADDRESS, _address_error) or None,
-            home_region=reader.read(names.ENV_HOME_REGION, _is(_REGION, "region of AWS")) or None,
+            trials_function=read(names.ENV_TRIALS_FUNCTION, function, needed=Need.TRIALS in wanted),
+            default_api_key_id=read(names.ENV_DEFAULT_API_KEY_ID, lambda _: None) or None,
+            people_topic=read(names.ENV_PEOPLE_TOPIC, topic) or None,
+            phones_topic=read(names.ENV_PHONES_TOPIC, topic) or None,
+            machines_topic=read(names.ENV_MACHINES_TOPIC, topic) or None,
+            starts_queue=read(names.ENV_STARTS_QUEUE, _queue_error) or None,
+            scrapy_packages=_listed(read(names.ENV_SCRAPY_PACKAGES, _packages_error)),
+            pools=_pools_in(read(names.ENV_POOLS, _pools_error)),
+            pool=read(names.ENV_POOL, _pool_error) or MAIN_POOL,
+            source_address=read(names.ENV_SOURCE_ADDRESS, _address_error) or None,
+            home_region=read(names.ENV_HOME_REGION, _is(_REGION, "region of AWS")) or None,
+            xray_daemon=read(names.ENV_XRAY_DAEMON, _place_error) or None,
+            otlp_endpoint=read(names.ENV_OTLP_ENDPOINT, _is(_WEB, "http or https address")) or None,
         )
         if reader.problems:
             raise ConfigError(reader.problems)
@@ -156,6 +168,16 @@ def scrapy_packages(environment: Mapping[str, str] | None = None) -> tuple[str, 
     return found
 
 
+def extra_packages(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """Read the folders of packages whose executors and resolvers a command is to find.
+
+    >>> extra_packages({"CRAWLFLEET_EXTRA_PACKAGES": "../acme/acme_crawl, more"})
+    ('../acme/acme_crawl', 'more')
+    """
+    value = (os.environ if environment is None else environment).get(names.ENV_EXTRA_PACKAGES, "")
+    return tuple(filter(None, _listed(value.strip())))
+
+
 class _Reader:
     """Reads variables and collects what is wrong with them. An empty variable is an unset one."""
 
@@ -180,7 +202,7 @@ def _log_level_error(value: str) -> str | None:
     return None if value in LOG_LEVELS else f"is none of {', '.join(LOG_LEVELS)}: {value[:60]!r}"
 
 
-def _redis_url_error(value: str) -> str | None:
+def _redis_url_error(plain: Iterable[str], value: str) -> str | None:
     # Never quotes the value: it may hold a password in spite of the rule.
     try:
         parts = urlsplit(value)
@@ -192,11 +214,29 @@ def _redis_url_error(value: str) -> str | None:
         return "is no redis://HOST:PORT, rediss://HOST:PORT or, of a cluster, rediss+cluster://..."
     if parts.password is not None:
         return f"holds a password; that belongs into the secret that {names.ENV_REDIS_SECRET} names"
+    if not parts.scheme.startswith("rediss") and names.needs_tls(parts.hostname or "", plain):
+        return names.NEEDS_TLS
     return None
+
+
+def _hosts_error(value: str) -> str | None:
+    wrong = [each for each in _listed(value) if not _HOST.match(each)]
+    return f"is no list of hosts: {wrong[0][:60]!r}" if wrong else None
 
 
 def _secret_error(value: str) -> str | None:
     return None if _SECRET.match(value) else "is no Secrets Manager name or ARN"
+
+
+def _place_error(value: str) -> str | None:
+    found = _PLACE.match(value)
+    right = found is not None and int(found[1]) <= _MOST_PORT
+    return None if right else f"is no host:port: {value[:60]!r}"
+
+
+def _queue_error(value: str) -> str | None:
+    right = value.startswith(("https://", "http://"))
+    return None if right else f"is no URL of an SQS queue: {value[:60]!r}"
 
 
 def _template_error(value: str) -> str | None:
@@ -211,9 +251,8 @@ def _count(value: str) -> int:
 
 
 def _count_error(value: str) -> str | None:
-    return (
-        None if 1 <= _count(value) <= _MOST else f"is no number from 1 to {_MOST:,}: {value[:20]!r}"
-    )
+    right = 1 <= _count(value) <= _MOST
+    return None if right else f"is no number from 1 to {_MOST:,}: {value[:20]!r}"
 
 
 def _pools_in(value: str) -> tuple[Pool, ...]:
@@ -234,7 +273,7 @@ def _pools_error(value: str) -> str | None:
     if len(found) > MOST_POOLS:
         wrong.append(f"has {len(found)} pools; the most is {MOST_POOLS}")
     for place, pool in enumerate(found):
-        if pool.name in TAKEN_NAMES or not _POOL.match(pool.name):
+        if pool.name in TAKEN_NAMES or not _SLUG.match(pool.name):
             wrong.append(f"[{place}].name is no name of a pool: {pool.name[:60]!r}")
         elif pool.name in {other.name for other in found[:place]}:
             wrong.append(f"[{place}].name is {pool.name} a second time")
@@ -248,7 +287,7 @@ def _pools_error(value: str) -> str | None:
 
 
 def _pool_error(value: str) -> str | None:
-    right = value == MAIN_POOL or (_POOL.match(value) and value not in TAKEN_NAMES)
+    right = value == MAIN_POOL or (_SLUG.match(value) and value not in TAKEN_NAMES)
     return None if right else f"is no name of a pool: {value[:60]!r}"
 
 

@@ -1,15 +1,17 @@
 """Time, spelled one way: aware UTC datetimes inside (``_at``), epoch milliseconds on the wire.
 
-Spans as people say them; a worker's pauses, and the steady clock that its waits and leases go by.
+Spans as people say them; a worker's pauses, the steady clock that its waits and leases go by, and
+the round trips that are measured by it.
 """
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, ParamSpec, Protocol, TypeAlias, TypeVar
 
+#: Round trips that are measured, an odd number: one slow one does not move their median.
+PINGS: Final = 5
 _SPANS: Final[Mapping[str, int]] = {"d": 86_400, "h": 3_600, "min": 60}
 
 
@@ -54,6 +56,15 @@ def from_ms(ms: int) -> datetime:
 
 #: Returns now, as an aware UTC datetime.
 Clock: TypeAlias = Callable[[], datetime]
+#: Returns the seconds that are left.
+TimeLeft: TypeAlias = Callable[[], float]
+
+
+async def _sleep(seconds: float) -> None:
+    # Whoever tells the time need not have an event loop, which takes long to import.
+    import asyncio
+
+    await asyncio.sleep(seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +72,7 @@ class SteadyTime:
     """A clock that nobody sets, in seconds since some moment, and waiting by it."""
 
     now: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    sleep: Callable[[float], Awaitable[None]] = _sleep
 
 
 #: The process's own, and those of the product.
@@ -112,6 +123,8 @@ class Pauses:
     #: Outcomes are stored when the oldest is this old; again later when a store did not answer.
     settle: float = 0.2
     settle_again: float = 1.0
+    #: Between two looks at the configuration, whose limits hold from then on.
+    follow: float = 1.0
     #: Between two rounds of each background task.
     reap: float = 1.0
     recover: float = 5.0
@@ -129,3 +142,13 @@ class Pauses:
 
 
 PAUSES: Final = Pauses()
+
+
+def round_trip(ping: Callable[[], object]) -> float:
+    """Measure a round trip in seconds; the first may open a connection and does not count."""
+    took = []
+    for _ in range(PINGS + 1):
+        began = time.perf_counter()
+        ping()
+        took.append(time.perf_counter() - began)
+    return sorted(took[1:])[PINGS // 2]

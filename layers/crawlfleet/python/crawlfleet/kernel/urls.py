@@ -91,19 +91,9 @@ METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 #: Headers that belong to the connection or that the client computes; a tenant's are dropped.
 CONNECTION_HEADERS: Final = frozenset(
     [
-        "connection",
-        "content-length",
-        "expect",
-        "host",
-        "http2-settings",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
+        *("connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"),
+        *("proxy-authenticate", "proxy-authorization", "proxy-connection", "http2-settings"),
+        *("content-length", "expect", "host"),
     ]
 )
 

@@ -55,10 +55,9 @@ def decode(content: str | bytes, shape: type[T]) -> tuple[T | None, tuple[Proble
     """Decode a document as ``shape``, or return None and all its errors, by paths from its root.
 
     >>> from crawlfleet.config.documents.biz import Tenant
-    >>> decode('{"api_keys": ["k", 5], "quota": 1}', Tenant)[1]
-    (Problem(field='quota',
-             message='is no field of this document; it has description, api_keys, needs'),
-     Problem(field='api_keys[1]', message='expected a text, got a whole number (5)'))
+    >>> unknown, wrong = decode('{"api_keys": ["k", 5], "quota": 1}', Tenant)[1]
+    >>> unknown.field, wrong
+    ('quota', Problem(field='api_keys[1]', message='expected a text, got a whole number (5)'))
     """
     try:
         return msgspec.json.decode(content, type=shape, strict=True), ()
@@ -110,6 +109,32 @@ def right_fields(content: str | bytes, shape: type[msgspec.Struct]) -> dict[str,
     return found
 
 
+def right_parts(
+    content: str | bytes, field: str, shape: type[msgspec.Struct]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the right fields of the wrong entries of a mapping in a document, with their keys.
+
+    For the same: what is right of a wrong entry may have errors that types cannot say. Entries are
+    passed over where a plain value is wrong, such as a format, which the others may depend on.
+    """
+    try:
+        value = msgspec.json.decode(content)
+    except _UNREADABLE:
+        return
+    entries = value.get(field) if isinstance(value, dict) else None
+    for key, entry in entries.items() if isinstance(entries, dict) else ():
+        if not isinstance(entry, dict) or _is(entry, shape):
+            continue
+        right = right_fields(msgspec.json.encode(entry), shape)
+        wrong = (
+            entry[each.encode_name]
+            for each in msgspec.structs.fields(shape)
+            if each.encode_name in entry and each.name not in right
+        )
+        if all(isinstance(each, dict | list) for each in wrong):
+            yield key, right
+
+
 def _is(value: object, shape: Any) -> bool:
     try:
         msgspec.convert(value, shape, strict=True)
@@ -147,18 +172,32 @@ def _walk(value: object, shape: Any, path: str) -> Iterator[Problem]:
     try:
         msgspec.convert(value, shape, strict=True)
     except msgspec.ValidationError as error:
-        found = False
-        for problem in _inside(value, _bare(shape, value), path):
-            found = True
-            yield problem
-        if not found:  # its parts are right, so it is the thing itself
-            yield Problem(path, _message(error, value, path, shape))
+        inside = list(_inside(value, _bare(shape, value), path, _words_beside(shape)))
+        # Where its parts are right it is the thing itself.
+        yield from inside or [Problem(path, _message(error, value, path, shape))]
 
 
-def _inside(value: object, shape: Any, path: str) -> Iterator[Problem]:
-    """Yield the errors of the parts of ``value``, when it is a container of the wanted kind."""
+def _words_beside(shape: Any) -> tuple[str, ...]:
+    """Return the words that may stand in the place of an object of a union."""
+    return tuple(_members(shape)) if _struct_in(shape) is not None else ()
+
+
+def _struct_in(shape: Any) -> type[msgspec.Struct] | None:
+    """Return the object that a union takes, beside other things."""
+    while get_origin(shape) is Annotated:
+        shape = get_args(shape)[0]
+    options = get_args(shape) if get_origin(shape) in (Union, types.UnionType) else ()
+    structs = (each for each in options if isinstance(each, type))
+    return next((each for each in structs if issubclass(each, msgspec.Struct)), None)
+
+
+def _inside(value: object, shape: Any, path: str, words: tuple[str, ...] = ()) -> Iterator[Problem]:
+    """Yield the errors of the parts of ``value``, when it is a container of the wanted kind.
+
+    ``words`` may stand in the place of an object.
+    """
     if isinstance(value, dict) and isinstance(shape, type) and issubclass(shape, msgspec.Struct):
-        yield from _inside_struct(value, shape, path)
+        yield from _inside_struct(value, shape, path, words)
     elif isinstance(value, dict) and get_origin(shape) is dict:
         key_shape, value_shape = get_args(shape)
         for key, item in value.items():
@@ -174,12 +213,16 @@ def _inside(value: object, shape: Any, path: str) -> Iterator[Problem]:
 
 
 def _inside_struct(
-    value: dict[str, object], shape: type[msgspec.Struct], path: str
+    value: dict[str, object],
+    shape: type[msgspec.Struct],
+    path: str,
+    words: tuple[str, ...],
 ) -> Iterator[Problem]:
     fields = {field.encode_name: field for field in msgspec.structs.fields(shape)}
     for key in value:
         if key not in fields:
             message = f"is no field of this document; it has {named(fields, key)}"
+            message += f"; words by themselves are {', '.join(words)}" if words else ""
             yield Problem(join(path, key), message)
     for name, field in fields.items():
         if name in value:
@@ -195,11 +238,8 @@ def _bare(shape: Any, value: object) -> Any:
     if get_origin(shape) in (Union, types.UnionType):
         for option in get_args(shape):
             bare = _bare(option, value)
-            if (
-                isinstance(value, dict)
-                and isinstance(bare, type)
-                and hasattr(bare, "__struct_fields__")
-            ):
+            is_struct = isinstance(bare, type) and hasattr(bare, "__struct_fields__")
+            if is_struct and isinstance(value, dict):
                 return bare
     return shape
 
@@ -208,6 +248,9 @@ def _message(error: Exception, value: object, path: str, shape: Any = None) -> s
     text = _lowered(str(error).partition(" - at `")[0])
     if text.startswith("invalid enum value"):
         text = "is none of " + ", ".join(_members(shape))
+        if (struct := _struct_in(shape)) is not None:
+            fields = ", ".join(field.encode_name for field in msgspec.structs.fields(struct))
+            text += f", nor an object of {fields}"
     elif _PATTERN in text and (words := _words(shape)) is not None:
         text = f"expected {words}"
     else:
@@ -215,9 +258,8 @@ def _message(error: Exception, value: object, path: str, shape: Any = None) -> s
     last = path.replace("[", ".").split(".")
     if isinstance(value, str | int | float | None) and not _UNQUOTED.intersection(last):
         quoted = msgspec.json.encode(value).decode()
-        if len(quoted) > _QUOTED_CHARACTERS:
-            quoted = quoted[:_QUOTED_CHARACTERS] + "..."
-        text += f" ({quoted})"
+        more = "..." if len(quoted) > _QUOTED_CHARACTERS else ""
+        text += f" ({quoted[:_QUOTED_CHARACTERS]}{more})"
     return text
 
 
@@ -277,6 +319,18 @@ HostName = Annotated[
     str,
     Meta(pattern=r"^(?:[a-z0-9._-]{1,253}|\[[0-9a-f:.]{2,45}\])\Z"),
     Words("a host in lower case without a port, such as shop.example"),
+]
+#: An address below which something is asked for; who asks has no name and no password.
+WebAddress = Annotated[
+    str,
+    Meta(pattern=r"^https?://[^\s@/?#]{1,253}(?:/[^\s?#]{0,200})?\Z"),
+    Words("an http or https address without a user, such as http://collector:4318"),
+]
+#: An address with a place for the id of a trace.
+TraceAddress = Annotated[
+    str,
+    Meta(pattern=r"^https?://[^\s@]{0,400}\{trace\}[^\s@]{0,100}\Z"),
+    Words("an http or https address with {trace} in it"),
 ]
 Count = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(gt=0)]

@@ -14,19 +14,15 @@ from typing import Final, TypeAlias
 from msgspec.structs import replace
 
 from crawlfleet.config.documents.biz import Tree
-from crawlfleet.config.lookup import biz_of, must_operate, operates
+from crawlfleet.config.lookup import biz_of, must_operate, operates, proxies_of
+from crawlfleet.crawling.fetching.proxy_health import ProxyPoolState
 from crawlfleet.crawling.politeness.redis import RedisHosts
 from crawlfleet.fleet import failure_detector as liveness
 from crawlfleet.fleet.models import Health, WorkerHealth, WorkerHeartbeats
-from crawlfleet.fleet.redis.registry import RedisFailureDetector
+from crawlfleet.fleet.redis.registry import RedisFailureDetector, RedisProxyPools
 from crawlfleet.fleet.status import seen_from
-from crawlfleet.monitoring.gathering import (
-    TROUBLED_EACH,
-    WAITING_EACH,
-    candidates,
-    host_sample,
-    shown,
-)
+from crawlfleet.kernel.queue_key import MAIN_POOL
+from crawlfleet.monitoring import gathering
 from crawlfleet.monitoring.models import HostSample, Sample
 from crawlfleet.monitoring.sampler import Bounds, Sampler
 from crawlfleet.requests.queue.redis.stats import RedisOverview
@@ -37,6 +33,7 @@ BOUNDS: Final = Bounds(sample_seconds=10.0)
 
 #: Workers by tenant, each with the hosts that it is at for that tenant.
 AtWork: TypeAlias = Mapping[str, Sequence[WorkerHeartbeats]]
+_ORDER = {Health.DEAD: 0, Health.SUSPECTED: 1, Health.UNWATCHED: 2, Health.ALIVE: 3}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,20 +55,35 @@ class HostsOfBizs:
         out, and what waits is this biz's.
         """
         queue_key, _ = biz_of(tree, tenant, biz_name)
-        [deferred] = self.overview.waiting_hosts([queue_key], WAITING_EACH)
-        troubled = self.hosts.troubled([tenant], TROUBLED_EACH)
-        names, waiting = candidates(self.at_work().get(tenant, ()), deferred, troubled)
-        states = self.hosts.states(names) if names else []
-        found = shown([host_sample(state, waiting[state.host]) for state in states])
+        [deferred] = self.overview.waiting_hosts([queue_key], gathering.WAITING_EACH)
+        troubled = self.hosts.troubled([tenant], gathering.TROUBLED_EACH)
+        names, waiting = gathering.candidates(self.at_work().get(tenant, ()), deferred, troubled)
+        states = self.hosts.states(names, dict.fromkeys(names, tenant)) if names else []
+        found = gathering.shown(
+            [gathering.host_sample(state, waiting[state.host]) for state in states]
+        )
         return [replace(one, answered=0, failed=0, strained=0, running=0) for one in found]
 
 
+def proxies(pools: RedisProxyPools, tree: Tree, tenant: str, biz_name: str) -> list[ProxyPoolState]:
+    """List the pools by which a biz's downloads leave, from whatever workers.
+
+    How a proxy does is everybody's to know; how much others ask of it is not, so counts are left
+    out.
+    """
+    _, biz = biz_of(tree, tenant, biz_name)
+    names = {proxies_of(tree.stage, biz, pool) for pool in (MAIN_POOL, *tree.further_pools)}
+    found = pools.states(sorted(name for name in names if name in tree.stage.proxies))
+    if operates(tree, tenant):
+        return found
+    return [
+        replace(pool, proxies=tuple(replace(one, answered=0, failed=0) for one in pool.proxies))
+        for pool in found
+    ]
+
+
 def oversee(
-    sampler: Sampler,
-    tree: Tree,
-    tenant: str,
-    now: datetime,
-    config_refused: str | None = None,
+    sampler: Sampler, tree: Tree, tenant: str, now: datetime, config_refused: str | None = None
 ) -> Sample:
     """Sample the whole fleet, for an operator.
 
@@ -93,9 +105,6 @@ def at_work(heartbeats: Iterable[WorkerHeartbeats]) -> AtWork:
             worker_status = replace(beats.worker_status, hosts=tuple(own))
             found[tenant].append(replace(beats, worker_status=worker_status))
     return dict(found)
-
-
-_ORDER = {Health.DEAD: 0, Health.SUSPECTED: 1, Health.UNWATCHED: 2, Health.ALIVE: 3}
 
 
 def workers(

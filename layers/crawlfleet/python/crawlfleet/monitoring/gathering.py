@@ -29,7 +29,7 @@ from crawlfleet.kernel.errors import CrawlfleetError
 from crawlfleet.kernel.fairness import place
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.monitoring.models import HostSample
-from crawlfleet.requests.queue.ageing import DeferredHost
+from crawlfleet.requests.queue.ageing import DeferredHost, host_of, is_parked
 
 T = TypeVar("T")
 
@@ -45,6 +45,13 @@ TROUBLED_EACH: Final = 50
 TROUBLED_PLACES: Final = LOOKED_AT // 4
 #: A window without answers is taken to be so long.
 _WINDOW_SECONDS: Final = 60.0
+#: Keys that a node is asked to count for a sample, on average: 2 to 4 s of one of its processors.
+KEYS_A_NODE: Final = 2_000_000
+#: What an audit costs however little is open, as so many keys.
+_LEAST_KEYS: Final = 1_000
+#: The nodes that a queue's requests lie on.
+Nodes: TypeAlias = frozenset[str]
+K = TypeVar("K", bound=Hashable)
 
 
 def candidates(
@@ -60,7 +67,8 @@ def candidates(
     """
     waiting: Counter[str] = Counter()
     for one in deferred:
-        waiting[one.host] += one.count
+        if not is_parked(one.host):
+            waiting[host_of(one.host)] += one.count
     busy = Counter(host for beats in heartbeats for host, _ in beats.worker_status.hosts)
     half = LOOKED_AT // 2
     names = dict.fromkeys(islice(dict.fromkeys(_in_turn(troubled)), TROUBLED_PLACES))
@@ -148,15 +156,6 @@ def _busiest_first(one: HostSample) -> tuple[int, int, int, str]:
     return -one.asked, -one.running, -one.deferred, one.host
 
 
-#: Keys that a node is asked to count for a sample, on average: 2 to 4 s of one of its processors.
-KEYS_A_NODE: Final = 2_000_000
-#: What an audit costs however little is open, as so many keys.
-_LEAST_KEYS: Final = 1_000
-
-#: The nodes that a queue's requests lie on.
-Nodes: TypeAlias = frozenset[str]
-
-
 def due(
     opened: Mapping[QueueKey, int],
     nodes: Mapping[QueueKey, Nodes],
@@ -166,16 +165,14 @@ def due(
 ) -> list[QueueKey]:
     """Choose the queue keys to audit in this sample, the first ones first.
 
-    Queues lie end to end on a circle, each as long as what it holds. A look goes through a part of
-    the circle, as long as the budget, and audits what begins there, so a queue's turn comes again
-    after about as many looks as the circle has such parts. That may exceed the budget by one queue:
-    one that is larger than any budget has its turn too. Each minute begins at another place.
+    Queues lie end to end on a circle, each as long as what it holds. A sample goes through a part
+    of the circle, as long as the budget, and audits what begins there, so a queue's turn comes
+    again after about as many samples as the circle has such parts. That may exceed the budget by
+    one queue: one that is larger than any budget has its turn too. Each minute begins at another
+    place.
 
-    Args:
-        opened: How many are open of each queue.
-        nodes: Where they lie; half of them on each of two nodes.
-        now: The moment of the look.
-        budget: Keys of each node.
+    ``opened`` is how many are open of each queue, ``nodes`` where they lie (half of them on each of
+    two nodes), ``budget`` the keys of each node.
 
     >>> many = {QueueKey("acme", f"b{n}", "main"): 10**6 for n in range(10)}
     >>> on_main = dict.fromkeys(many, frozenset({"main"}))
@@ -214,9 +211,6 @@ def _of_circle(keys: Mapping[QueueKey, int], begin: float, part: float) -> list[
             found.append((ahead, queue_key))
         passed += count
     return [queue_key for _, queue_key in sorted(found, key=lambda one: one[0])]
-
-
-K = TypeVar("K", bound=Hashable)
 
 
 class Gathered(msgspec.Struct, Generic[K, T], frozen=True):
@@ -293,11 +287,7 @@ def _gathered(
 
 
 class _Turns(Generic[K]):
-    """The order of calls, bounded by what they share.
-
-    Attributes:
-        ready: What the calls that may begin have in common, each once, the next one first.
-    """
+    """The order of calls, bounded by what they share; the groups ``ready`` to begin, each once."""
 
     def __init__(self, calls: Mapping[K, object], sharing: Sharing | None) -> None:
         of: Mapping[Any, Hashable] = {} if sharing is None else sharing.of

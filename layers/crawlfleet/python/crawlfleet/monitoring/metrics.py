@@ -4,7 +4,8 @@
 bills a metric for every hour in which it got a value, so the bizs and hosts with metrics of their
 own are settled for the hour: the first to come get the places, and no other gets one before the
 hour is over. Hosts that changed with each sample would be as dear as if all of them were shown all
-the time.
+the time. In an hour without any work the stage says that it is watched and what is wrong; parts
+that are well are silent.
 """
 
 import math
@@ -14,17 +15,31 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.config.documents.biz import MonitorLimits
+from crawlfleet.config.documents.stage import MonitorLimits
 from crawlfleet.fleet.models import FleetSample, QueueSample
 from crawlfleet.fleet.status import is_quiet
 from crawlfleet.kernel import metric_names as names
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.metrics import Batch, Metric, MetricSink, Unit
+from crawlfleet.kernel.metrics import Batch, Metric, SparingMetrics, Unit
 from crawlfleet.monitoring.incidents.capacity_checks import short_of
 from crawlfleet.monitoring.models import HostSample, Sample
 from crawlfleet.requests.queue.stats import KEPT_SECONDS, NodeHealth
 
 _HOUR_SECONDS: Final = 3600
+#: A second is emitted this long after its end: a count may come a bit late.
+SETTLED_SECONDS: Final = 2
+#: Seconds that the first sample emits.
+FIRST_SECONDS: Final = 60
+_UNITS: Final = {
+    names.MEMORY_BYTES: Unit.BYTES,
+    names.STORAGE_BYTES: Unit.BYTES,
+    names.MEMORY_RATIO: Unit.NONE,
+    names.CACHE_RATIO: Unit.NONE,
+    names.CONNECTIONS_RATIO: Unit.NONE,
+    names.LATENCY: Unit.SECONDS,
+    names.LAG_SECONDS: Unit.SECONDS,
+    names.OPERATIONS: Unit.PER_SECOND,
+}
 
 
 class Places(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,33 +66,26 @@ def seated(places: Places, wanted: Iterable[str], most: int, now: datetime) -> P
     return Places(hour=hour, names=frozenset(names))
 
 
-#: A second is emitted this long after its end: a count may come a bit late.
-SETTLED_SECONDS: Final = 2
-#: Seconds that the first sample emits.
-FIRST_SECONDS: Final = 60
-
-_UNITS: Final = {
-    names.MEMORY_BYTES: Unit.BYTES,
-    names.STORAGE_BYTES: Unit.BYTES,
-    names.MEMORY_RATIO: Unit.NONE,
-    names.CACHE_RATIO: Unit.NONE,
-    names.CONNECTIONS_RATIO: Unit.NONE,
-    names.LATENCY: Unit.SECONDS,
-    names.LAG_SECONDS: Unit.SECONDS,
-    names.OPERATIONS: Unit.PER_SECOND,
-}
-
-
 class Emitted(msgspec.Struct, frozen=True, kw_only=True):
     """The seconds before ``until`` that were emitted, of these bizs and hosts.
 
-    Of queues whose counts could not be read then, ``behind`` has up to where they are told.
+    ``worked`` is the latest hour with work, counted from the epoch.
+    Of queues whose counts could not be read then, ``behind`` has up to where they are emitted.
     """
 
     until: int | None = None
     behind: dict[str, int] = {}
     bizs: Places = Places()
     hosts: Places = Places()
+    worked: int = -1
+
+
+def _is_at_work(sample: Sample) -> bool:
+    """Tell whether there is work, or a worker that waits for some; unread is not idle."""
+    workers = sample.workers
+    if workers is None or workers.present or workers.wanted:
+        return True
+    return any(queue.depth is None or not is_quiet(queue) for queue in sample.queues)
 
 
 def batches(
@@ -102,35 +110,45 @@ def batches(
         until = max(_begin(emitted.until, end), end)
         behind = {name: begins[name] for name in unread}
     working = sorted((queue for queue in sample.queues if not is_quiet(queue)), key=_most_first)
+    named = (one.host for one in sample.hosts if one.host)
+    hour = int(sample.at.timestamp()) // _HOUR_SECONDS
+    at_work = _is_at_work(sample) or emitted.worked == hour
     emitted = Emitted(
+        worked=hour if at_work else emitted.worked,
         until=until,
         behind=behind,
         bizs=seated(emitted.bizs, map(_biz_of, working), bizs, sample.at),
-        hosts=seated(
-            emitted.hosts, (one.host for one in sample.hosts if one.host), hosts, sample.at
-        ),
+        hosts=seated(emitted.hosts, named, hosts, sample.at),
     )
-    found = [Batch(at=sample.at, metrics=tuple(_stage_metrics(sample)))]
+    found: list[Batch] = []
+
+    def put(metrics: Iterable[Metric], **dimensions: str) -> None:
+        found.append(Batch(at=sample.at, metrics=tuple(metrics), dimensions=dimensions))
+
+    put(_stage_metrics(sample) if at_work else _idle_metrics(sample))
     found += _seconds(sample.queues, {}, begins, end)
-    for part in sample.parts:
-        dimensions = {"part": part.part, "node": part.name}
-        found.append(Batch(at=sample.at, metrics=tuple(_part_metrics(part)), dimensions=dimensions))
+    for part in sample.parts if at_work or any(one.error for one in sample.parts) else ():
+        put(_part_metrics(part), part=part.part, node=part.name)
     for queue in working:
         if _biz_of(queue) in emitted.bizs.names:
             dimensions = {"tenant": queue.queue_key.tenant, "biz": queue.queue_key.biz}
-            metrics = tuple(_queue_metrics(queue))
-            found.append(Batch(at=sample.at, metrics=metrics, dimensions=dimensions))
+            put(_queue_metrics(queue), **dimensions)
             found += _seconds([queue], dimensions, begins, end)
     for host in sample.hosts:
         if host.host in emitted.hosts.names:
-            found.append(
-                Batch(
-                    at=sample.at,
-                    metrics=tuple(_host_metrics(host)),
-                    dimensions={"host": host.host[:255]},
-                )
-            )
+            put(_host_metrics(host), host=host.host[:255])
     return [_sound(batch) for batch in found], emitted
+
+
+def _idle_metrics(sample: Sample) -> Iterable[Metric]:
+    """Tell that the stage is watched, and what may be wrong with it meanwhile."""
+    yield Metric(names.LOOKS, 1)
+    yield Metric(names.UNREAD, len(sample.unread))
+    yield Metric(names.CONFIG_REFUSED, int(sample.config_refused is not None))
+    if sample.fleet.difference is not None:
+        yield Metric(names.LEDGER_DIFFERENCE, sample.fleet.difference)
+    if sample.workers is not None:
+        yield Metric(names.CAPACITY_SHORT, sum(map(short_of, sample.workers.pools)))
 
 
 def _stage_metrics(sample: Sample) -> Iterable[Metric]:
@@ -139,6 +157,8 @@ def _stage_metrics(sample: Sample) -> Iterable[Metric]:
     yield Metric(names.UNREAD, len(sample.unread))
     yield Metric(names.CONFIG_REFUSED, int(sample.config_refused is not None))
     yield Metric(names.HOSTS_THROTTLED, sample.hosts_throttled)
+    if sample.used_up is not None:
+        yield Metric(names.QUOTAS_USED_UP, len(sample.used_up))
     if any(queue.depth is not None for queue in sample.queues):
         yield from _fleet_queue_metrics(sample.fleet)
     if any(queue.ledger is not None for queue in sample.queues):
@@ -165,15 +185,12 @@ def _fleet_queue_metrics(fleet: FleetSample) -> Iterable[Metric]:
     yield Metric(names.LATE, fleet.late)
     if fleet.finish_seconds is not None:
         yield Metric(names.TIME_TO_FINISH, fleet.finish_seconds, Unit.SECONDS)
-    for name, rate in (
-        (names.SUBMITTED_RATE_1S, fleet.submitted.per_1s),
-        (names.SUBMITTED_RATE_5S, fleet.submitted.per_5s),
-        (names.SUBMITTED_RATE_60S, fleet.submitted.per_60s),
-        (names.PROCESSED_RATE_1S, fleet.processed.per_1s),
-        (names.PROCESSED_RATE_5S, fleet.processed.per_5s),
-        (names.PROCESSED_RATE_60S, fleet.processed.per_60s),
-    ):
-        yield Metric(name, rate, Unit.PER_SECOND)
+    yield Metric(names.SUBMITTED_RATE_1S, fleet.submitted.per_1s, Unit.PER_SECOND)
+    yield Metric(names.SUBMITTED_RATE_5S, fleet.submitted.per_5s, Unit.PER_SECOND)
+    yield Metric(names.SUBMITTED_RATE_60S, fleet.submitted.per_60s, Unit.PER_SECOND)
+    yield Metric(names.PROCESSED_RATE_1S, fleet.processed.per_1s, Unit.PER_SECOND)
+    yield Metric(names.PROCESSED_RATE_5S, fleet.processed.per_5s, Unit.PER_SECOND)
+    yield Metric(names.PROCESSED_RATE_60S, fleet.processed.per_60s, Unit.PER_SECOND)
 
 
 def _queue_metrics(queue: QueueSample) -> Iterable[Metric]:
@@ -196,7 +213,8 @@ def _part_metrics(part: NodeHealth) -> Iterable[Metric]:
     yield Metric(names.NODE_UP, int(part.up))
     yield Metric(names.NODE_HEALTHY, int(part.error is None))
     for name, value in sorted(part.figures.items()):
-        yield Metric(name, value, _UNITS.get(name, Unit.COUNT))
+        if name not in names.UNEMITTED:
+            yield Metric(name, value, _UNITS.get(name, Unit.COUNT))
 
 
 def _host_metrics(host: HostSample) -> Iterable[Metric]:
@@ -260,18 +278,16 @@ class Emitter:
 
     That memory is this process': another monitor begins anew, and the seconds about its beginning
     may be emitted twice or not at all.
-
-    Args:
-        sink: Where metrics go.
     """
 
-    def __init__(self, sink: MetricSink) -> None:
+    def __init__(self, sink: SparingMetrics) -> None:
         self._sink = sink
         self._emitted = Emitted()
 
     def emit(self, sample: Sample, limits: MonitorLimits) -> int:
         """Emit a sample; returns how many values that were."""
         found, self._emitted = batches(sample, self._emitted, bizs=limits.bizs, hosts=limits.hosts)
+        self._sink.at_work = self._emitted.worked == int(sample.at.timestamp()) // _HOUR_SECONDS
         count = 0
         for batch in found:
             try:

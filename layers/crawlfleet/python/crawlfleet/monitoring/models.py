@@ -13,8 +13,11 @@ from typing import Any
 
 import msgspec
 
+from crawlfleet.crawling.fetching.proxy_health import ProxyPoolState
 from crawlfleet.fleet.models import FleetSample, QueueSample, Ticked, WorkersSample
 from crawlfleet.kernel.errors import CrawlfleetError
+from crawlfleet.kernel.queue_key import QueueKey
+from crawlfleet.requests.models import HourCoverage
 from crawlfleet.requests.queue.stats import NodeHealth
 
 
@@ -26,18 +29,15 @@ class HostSample(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         host: Its name, with the port where that is not the scheme's own.
         window_seconds: The time that the counts are about, 60 to 120.
-        answered: Answers that did not ask for less.
-        failed: How many of these said that the page could not be had (5xx but 503).
+        answered: Answers that did not ask for less; ``failed`` of them were 5xx but 503.
         strained: 429, 503 and failed connections.
-        latency_seconds: How long the answers took on average; None where there were none.
         success_share: Of all that was asked for, what was answered and not failed; None where
             nothing was asked.
         throttled: Whether the host is left alone now, or was and is not trusted again yet.
-        backing_off_until: Until when it is left alone; None if it is not.
         strain: How many overloaded answers in a row count.
         interval_seconds: The time between two host slots by adaption alone; 0 for none.
         running: Downloads under way there now.
-        parked: Requests that wait for it, of the queues that were looked at.
+        deferred: Requests that wait for it, of the queues that were looked at.
         met_by: A tenant that met overload or failures there lately, if it is one of those that
             are asked for that: for sharing the places, and shown to no one.
     """
@@ -83,31 +83,43 @@ class UnplacedJob(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime | None = None
 
 
+class UsedUpQuota(msgspec.Struct, frozen=True, kw_only=True):
+    """A quota that is used up, of a ``biz`` or of its tenant and its users; ``said`` is of it."""
+
+    tenant: str
+    biz: str = ""
+    said: str
+
+
+class BizCoverage(msgspec.Struct, frozen=True):
+    """The field coverage of a biz's rules in the last hours, the oldest first."""
+
+    queue_key: QueueKey
+    hours: tuple[HourCoverage, ...]
+
+
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
-    """A sample of everything.
+    """A sample of everything. None is what could not be read; ``unread`` names it.
 
     Attributes:
-        at: When the sample began.
-        took_seconds: How long it took.
         revision: The configuration in force; empty where there has never been a right one.
         queues: Every queue of the stage, in a stable order.
         hosts: The worst hosts first, then the busiest; at most ``monitoring.gathering.SHOWN``
-        besides those
-            that have an incident, which take no place of the others.
+            besides those that have an incident, which take no place of the others.
         hosts_seen: How many hosts were looked at to find these: ``monitoring.gathering.LOOKED_AT``
-        and
-            those with incidents at most, of however many there are.
+            and those with incidents at most, of however many there are.
         hosts_throttled: How many of those are throttled, shown or not.
-        workers: None where Redis did not say.
         fleet: All queues together, as far as they were read.
         parts: Redis and each MongoDB node, with figures, what is missing of them, what is wrong.
         config_refused: Why the newest configuration is not in force; None if it is.
-        stray_items: Items that wait for bizs that there are not; None where that was not read.
-        stray_requests: Requests likewise.
-        ticked: The scheduler's latest tick; None where that was not read.
+        stray_items: Items that wait for bizs that there are not; ``stray_requests`` likewise.
+        ticked: The scheduler's latest tick.
         unplaced: Jobs given up lately as no worker suits them, the newest first, then those that
-            wait for one for longer than the stage has patience; None where that was not read.
-        unread: What could not be read.
+            wait for one for longer than the stage has patience.
+        coverage: What was counted in the last hours of bizs that are at work; of others nothing.
+        proxies: The stage's pools of proxies, as their workers know them.
+        used_up: The quotas of tenants, users and bizs that are used up; None of a stage that
+            has no quotas, too.
     """
 
     at: datetime
@@ -125,22 +137,19 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     stray_requests: int | None = None
     ticked: Ticked | None = None
     unplaced: tuple[UnplacedJob, ...] | None = ()
+    coverage: tuple[BizCoverage, ...] = ()
+    proxies: tuple[ProxyPoolState, ...] | None = ()
+    used_up: tuple[UsedUpQuota, ...] | None = None
     unread: tuple[Unread, ...] = ()
 
 
 class Vitals(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a deep health check. Nothing of it is secret: no address, no tenant.
 
-    Attributes:
-        at: When it was found; callers compare it with their own clock.
-        version: Of the code that answers.
-        stage: Where.
-        revision: The configuration in force; empty for none.
-        config_digest: Of its documents (config.validation); empty for none.
-        config_refused: Whether a newer configuration is refused.
-        parts: ``ok`` or what is wrong, by part.
-        workers: None where Redis does not say.
-        ticked: The scheduler's latest tick; None where Redis does not say.
+    ``at`` is when it was found, which callers compare with their own clock; ``version`` is the
+    answering code's. ``config_digest`` is of the documents in force (config.validation),
+    ``config_refused`` says that newer ones are not; ``parts`` are ``ok`` or what is wrong. None is
+    what Redis does not say.
     """
 
     at: datetime

@@ -7,6 +7,7 @@ what the user has no right to is missing by name, and the rest is there.
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from pymongo import MongoClient
@@ -15,16 +16,18 @@ from pymongo.errors import OperationFailure
 from crawlfleet.kernel import metric_names as metrics
 from crawlfleet.kernel.errors import StoreError, StoreUnavailableError
 from crawlfleet.kernel.mongo.connection import PART, SERVER_SELECTION_SECONDS, Document, border
+from crawlfleet.kernel.time import round_trip
 from crawlfleet.monitoring.models import Figures, HasNoneError, number
 
 T = TypeVar("T")
 
 #: How long the figures of a node may take together: the others are waiting too.
 FIGURES_SECONDS: Final = 8.0
-PINGS: Final = 5
 #: An operation that takes longer is slow.
 SLOW_SECONDS: Final = 1
-#: What the profiler has written within this time counts.
+#: The server counts latencies by powers of two, in microseconds: this is the first beyond that.
+_SLOW_MICROS: Final = 2**20
+#: What the profiler has written within this time counts, where the server counts no latencies.
 RECENT: Final = timedelta(seconds=60)
 #: Databases whose profilers are asked; the others' slow operations show while they run.
 PROFILED: Final = 20
@@ -38,6 +41,7 @@ _UNAUTHORISED: Final = 13
 _HAS_NONE: Final = frozenset({76, 59, 115})
 _NO_RIGHT: Final = "our user has not the right to ask: the role clusterMonitor has it"
 _OURS: Final = "cf_"
+_LATENCIES: Final = ("reads", "writes", "commands", "transactions")
 _OPERATIONS: Final = ["query", "insert", "update", "remove", "command", "getmore"]
 
 
@@ -54,15 +58,13 @@ def mongo_figures(client: MongoClient[Document]) -> Figures:
 
     # The driver selects a server for as long as it is given.
     soon = time.monotonic() + SERVER_SELECTION_SECONDS
-    figures.put(metrics.LATENCY, _within(soon, lambda: _latency(client)))
+    ping = partial(client.admin.command, "ping")
+    figures.put(metrics.LATENCY, _within(soon, partial(round_trip, ping)))
+    # Latencies since it started; awaiting what is to come, as replicas do, counts for none.
+    status: Document = {"serverStatus": 1, "opLatencies": {"histograms": True}}
     figures.ask(
-        (
-            metrics.MEMORY_BYTES,
-            metrics.CACHE_RATIO,
-            metrics.CONNECTIONS,
-            metrics.CONNECTIONS_RATIO,
-        ),
-        lambda: read_status(figures, within(lambda: client.admin.command("serverStatus"))),
+        (metrics.MEMORY_BYTES, metrics.CACHE_RATIO, metrics.CONNECTIONS, metrics.CONNECTIONS_RATIO),
+        lambda: read_status(figures, within(lambda: client.admin.command(status))),
     )
     databases: list[str] = []
 
@@ -73,13 +75,24 @@ def mongo_figures(client: MongoClient[Document]) -> Figures:
         databases.extend(name for name in names if name.startswith(_OURS))
 
     figures.ask((metrics.STORAGE_BYTES,), storage)
+    # Of any database that is there; of one that is not, the disk has no size.
+    figures.ask(
+        (metrics.STORAGE_RATIO,),
+        lambda: read_disk(figures, within(lambda: client.admin.command("dbStats"))),
+    )
+
     figures.ask(
         (metrics.MEMBERS, metrics.MEMBERS_UNWELL, metrics.LAG_SECONDS),
         lambda: read_members(figures, within(lambda: client.admin.command("replSetGetStatus"))),
     )
+
+    def profiled() -> list[str]:
+        """Return the databases whose profiler is read: none where latencies are counted."""
+        return [] if metrics.SLOW_EVER in figures.found else databases
+
     figures.ask(
         (metrics.SLOW_OPERATIONS,),
-        lambda: figures.put(metrics.SLOW_OPERATIONS, _slow(client, databases, within)),
+        lambda: figures.put(metrics.SLOW_OPERATIONS, _slow(client, profiled(), within)),
     )
     return figures
 
@@ -99,6 +112,18 @@ def read_status(figures: Figures, status: Mapping[str, Any]) -> None:
     figures.put(metrics.CONNECTIONS, current)
     known = isinstance(current, int) and isinstance(available, int)
     figures.share(metrics.CONNECTIONS_RATIO, current, current + available if known else None)
+    histograms = [number(status, "opLatencies", kind, "histogram") for kind in _LATENCIES]
+    if all(isinstance(one, list) for one in histograms):
+        buckets = [bucket for one in histograms for bucket in one]
+        slow = [one["count"] for one in buckets if one["micros"] >= _SLOW_MICROS]
+        figures.put(metrics.SLOW_EVER, sum(slow))
+
+
+def read_disk(figures: Figures, status: Mapping[str, Any]) -> None:
+    """Read the share of the disk that is used, of a dbStats."""
+    figures.share(
+        metrics.STORAGE_RATIO, number(status, "fsUsedSize"), number(status, "fsTotalSize")
+    )
 
 
 def read_members(figures: Figures, status: Mapping[str, Any]) -> None:
@@ -119,20 +144,8 @@ def read_members(figures: Figures, status: Mapping[str, Any]) -> None:
     figures.put(metrics.LAG_SECONDS, max(0.0, *behind) if behind else 0.0)
 
 
-def _latency(client: MongoClient[Document]) -> float:
-    """Measure a round trip in seconds; the first may open a connection and does not count."""
-    took = []
-    for _ in range(PINGS + 1):
-        began = time.perf_counter()
-        client.admin.command("ping")
-        took.append(time.perf_counter() - began)
-    return sorted(took[1:])[PINGS // 2]
-
-
 def _slow(
-    client: MongoClient[Document],
-    databases: list[str],
-    within: Callable[[Callable[[], int]], int],
+    client: MongoClient[Document], databases: list[str], within: Callable[[Callable[[], int]], int]
 ) -> int:
     """Count operations that are slow now, and those that profilers, where on, saw lately.
 
@@ -149,21 +162,14 @@ def _slow(
 
 
 def _running(client: MongoClient[Document], *, all_users: bool) -> int:
-    found = list(
-        client.admin.aggregate(
-            [
-                {"$currentOp": {"allUsers": all_users, "idleConnections": False}},
-                {
-                    "$match": {
-                        "secs_running": {"$gte": SLOW_SECONDS},
-                        "op": {"$in": _OPERATIONS},
-                        "ns": {"$regex": f"^{_OURS}"},
-                    }
-                },
-                {"$count": "n"},
-            ]
-        )
-    )
+    slow = {
+        "secs_running": {"$gte": SLOW_SECONDS},
+        "op": {"$in": _OPERATIONS},
+        "ns": {"$regex": f"^{_OURS}"},
+    }
+    current = {"allUsers": all_users, "idleConnections": False}
+    steps: list[Document] = [{"$currentOp": current}, {"$match": slow}, {"$count": "n"}]
+    found = list(client.admin.aggregate(steps))
     return int(found[0]["n"]) if found else 0
 
 

@@ -9,7 +9,7 @@ Rates are kept per second where they happen, so one sample a minute still gives 
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -19,10 +19,10 @@ import msgspec
 
 from crawlfleet.config.documents.biz import Biz, Stage, Tree
 from crawlfleet.config.documents.policies import BiddingTerms
-from crawlfleet.config.documents.stage import Thresholds, own_or
+from crawlfleet.config.documents.stage import Thresholds
 from crawlfleet.config.lookup import biz_of, every_queue, nodes_of
+from crawlfleet.crawling.fetching.proxy_health import ProxyPoolState
 from crawlfleet.crawling.politeness.redis import RedisHosts
-from crawlfleet.fleet.autoscaler import latest_first
 from crawlfleet.fleet.models import (
     PoolState,
     QueueSample,
@@ -31,44 +31,34 @@ from crawlfleet.fleet.models import (
     WorkerHeartbeats,
     WorkersSample,
 )
+from crawlfleet.fleet.quotas.models import Standing, biz_under, described, has_quotas
 from crawlfleet.fleet.redis.registry import RedisFailureDetector, RedisWorkers
-from crawlfleet.fleet.status import finish_seconds, fleet_of, headcount, is_late
+from crawlfleet.fleet.status import fleet_of, headcount
+from crawlfleet.kernel.errors import CrawlfleetError
 from crawlfleet.kernel.fairness import rotated
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
-from crawlfleet.kernel.time import to_ms
-from crawlfleet.monitoring.gathering import (
-    KEYS_A_NODE,
-    TROUBLED_EACH,
-    TROUBLED_PLACES,
-    WAITING_EACH,
-    Gathered,
-    Sharing,
-    candidates,
-    due,
-    gather,
-    host_sample,
-    in_words,
-    shown,
-)
+from crawlfleet.monitoring import gathering
+from crawlfleet.monitoring.gathering import Gathered, gather, in_words
 from crawlfleet.monitoring.incidents.detectors import comparable
-from crawlfleet.monitoring.incidents.store_checks import judged, unwatched
-from crawlfleet.monitoring.models import HostSample, Sample, UnplacedJob, Unread
+from crawlfleet.monitoring.incidents.store_checks import counted_since, judged, unwatched
+from crawlfleet.monitoring.models import (
+    BizCoverage,
+    HostSample,
+    Sample,
+    UnplacedJob,
+    Unread,
+    UsedUpQuota,
+)
+from crawlfleet.monitoring.queue_samples import LedgerReading, QueueReading, queue_sample
 from crawlfleet.monitoring.store_health import PartHealth
-from crawlfleet.requests.models import Ledger
+from crawlfleet.requests.models import HourCoverage, Ledger
 from crawlfleet.requests.mongo.ledger import MongoLedgers
 from crawlfleet.requests.mongo.store import MongoRequestStore
+from crawlfleet.requests.queue import stats
 from crawlfleet.requests.queue.redis.queue import RedisQueue
 from crawlfleet.requests.queue.redis.stats import RedisOverview
-from crawlfleet.requests.queue.stats import (
-    Depth,
-    Load,
-    NodeHealth,
-    at_hand,
-    before,
-    rates,
-    together,
-)
+from crawlfleet.requests.queue.stats import NodeHealth
 
 #: Calls to the same nodes of MongoDB at once: one that hangs holds no others up.
 OF_THE_SAME_NODES: Final = 3
@@ -84,33 +74,30 @@ _ORPHANED: Final = "strays"
 _TICKS: Final = "ticks"
 _UNPLACED: Final = "unplaced"
 _HOSTS: Final = "hosts"
+_COVERAGE: Final = "coverage"
+_PROXIES: Final = "proxies"
+_QUOTAS: Final = "quotas"
+#: Bizs at work whose coverage a sample reads; where there are more they alternate.
+MOST_COVERED: Final = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
     """Bounds of a sample: how long it takes, and how much it asks for.
 
-    Attributes:
-        sample_seconds: The time for everything but audits and hosts.
-        audited_by_seconds: The time since the beginning by which audits have to end.
-        hosts_seconds: The time for hosts after that. Together they leave the monitor nearly half of
-            its minute for what it makes of it.
-        audited_keys: Keys that a node is asked to count.
-        threads: Calls at the same time.
+    ``sample_seconds`` is for everything but audits, which have to end ``audited_by_seconds`` after
+    the beginning, hosts, which have ``hosts_seconds`` after that, and the coverage of rules, which
+    has ``coverage_seconds``. Together they leave the monitor some 40 % of its minute for what it
+    makes of it. ``audited_keys`` are those that a node is asked to count, ``threads`` calls at the
+    same time.
     """
 
     sample_seconds: float = 16.0
     audited_by_seconds: float = 26.0
     hosts_seconds: float = 6.0
-    audited_keys: int = KEYS_A_NODE
+    coverage_seconds: float = 4.0
+    audited_keys: int = gathering.KEYS_A_NODE
     threads: int = 16
-
-
-class _Queue(msgspec.Struct, frozen=True):
-    depth: Depth
-    load: Load
-    submitted: dict[int, int]
-    processed: dict[int, int]
 
 
 class _Fleet(msgspec.Struct, frozen=True):
@@ -126,14 +113,6 @@ class _Hosts(msgspec.Struct, frozen=True):
     throttled: int = 0
 
 
-class _Book(msgspec.Struct, frozen=True):
-    """A biz's ledger, and why its records could not be counted, if so."""
-
-    totals: Ledger
-    records: int | None = None
-    why_no_records: Exception | None = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampler:
     """Samples everything there is.
@@ -141,7 +120,9 @@ class Sampler:
     ``decided`` returns the decision on workers that is in force, if one is; ``orphaned`` how many
     items and requests wait for bizs that there are not; ``ticked`` the scheduler's latest tick;
     ``unplaced`` the jobs that no worker suited, of late, or that wait for one too long. ``workers``
-    and ``decided`` are of the usual pool, ``pools`` returns the same of the others.
+    and ``decided`` are of the usual pool, ``pools`` returns the same of the others. ``coverages``
+    returns the field coverage of a biz's last hours, ``proxies`` the state of pools of proxies,
+    ``quotas`` those that are used up.
     """
 
     queue: RedisQueue
@@ -157,6 +138,9 @@ class Sampler:
     ticked: Callable[[], Ticked]
     pools: Callable[[], Sequence[PoolState]] = tuple
     unplaced: Callable[[datetime, BiddingTerms], Sequence[UnplacedJob]] = lambda *_: ()
+    coverages: Callable[[QueueKey], Sequence[HourCoverage]] = lambda _: ()
+    proxies: Callable[[Collection[str]], Sequence[ProxyPoolState]] = lambda _: ()
+    quotas: Callable[[Tree, datetime], Sequence[Standing]] = lambda *_: ()
     clock: Callable[[], float] = time.monotonic
 
     def sample(
@@ -172,19 +156,15 @@ class Sampler:
     ) -> Sample:
         """Sample everything once. Never fails, and takes no longer than its time.
 
-        Args:
-            tree: The configuration in force; without one only the parts are sampled.
-            now: The moment of the sample.
-            config_refused: Why the newest configuration is not in force.
-            watched: Hosts that are asked for and shown in any case, a few hundred at most.
-            before: The sample before, for what rises between the two.
-            audits: Whether ledgers are audited where that is due, which costs the nodes the most.
-            bounds: How long it may take, and how much it may ask for.
+        Without a ``tree`` only the parts are sampled. ``watched`` are hosts that are asked for and
+        shown in any case, a few hundred at most; ``before`` is the sample before, for what rises
+        between the two. Ledgers are audited where ``audits`` are asked for and due: they cost the
+        nodes the most.
         """
         began, stage = self.clock(), Stage() if tree is None else tree.stage
         queue_keys = () if tree is None else tree.queues()
         nodes = {} if tree is None else {key: nodes_of(tree, key) for key in queue_keys}
-        sharing = Sharing(nodes, OF_THE_SAME_NODES)
+        sharing = gathering.Sharing(nodes, OF_THE_SAME_NODES)
         found = gather(
             {**self.health.checks(), **({} if tree is None else self._calls(tree, now))},
             threads=bounds.threads,
@@ -200,7 +180,7 @@ class Sampler:
             audited = gather(
                 {
                     key: partial(self._audit, tree, key, now, ends_at)
-                    for key in due(opened, nodes, now, budget=bounds.audited_keys)
+                    for key in gathering.due(opened, nodes, now, budget=bounds.audited_keys)
                 },
                 threads=bounds.threads,
                 seconds=ends_at - self.clock(),
@@ -222,8 +202,18 @@ class Sampler:
             )
             hosts = asked.answers.get(_HOSTS, hosts)
             failures += asked.failures.items()
+        coverage: tuple[BizCoverage, ...] = ()
+        if busy := [one.queue_key for one in samples if one.processed and one.processed.per_60s]:
+            asked_coverage = gather(
+                {_COVERAGE: partial(self._coverage, rotated(busy, now)[:MOST_COVERED])},
+                threads=1,
+                seconds=bounds.coverage_seconds,
+                clock=self.clock,
+            )
+            coverage = asked_coverage.answers.get(_COVERAGE, ())
+            failures += asked_coverage.failures.items()
         items, requests = found.answers.get(_ORPHANED, (None, None))
-        parts = _parts(found, comparable(now, before), stage.thresholds)
+        parts = _parts(found, now, comparable(now, before), stage.thresholds)
         return Sample(
             at=now,
             took_seconds=max(0.0, self.clock() - began),
@@ -240,6 +230,9 @@ class Sampler:
             stray_requests=requests,
             ticked=found.answers.get(_TICKS),
             unplaced=_unplaced(tree, found),
+            coverage=coverage,
+            proxies=_proxies(tree, found),
+            used_up=found.answers.get(_QUOTAS),
             unread=(
                 *(_unread(what, failure) for what, failure in failures),
                 *(each for part in parts for each in unwatched(part, stage.monitor.unwatched)),
@@ -259,6 +252,10 @@ class Sampler:
         }
         if tree.stage.bidding is not None:
             calls[_UNPLACED] = partial(self.unplaced, now, tree.stage.bidding)
+        if tree.stage.proxies:
+            calls[_PROXIES] = partial(self.proxies, sorted(tree.stage.proxies))
+        if has_quotas(tree):
+            calls[_QUOTAS] = partial(self._used_up, tree, now)
         beside: defaultdict[frozenset[str], list[QueueKey]] = defaultdict(list)
         for key in tree.queues():
             beside[nodes_of(tree, key)].append(key)
@@ -267,6 +264,26 @@ class Sampler:
                 _, biz = biz_of(tree, key.tenant, key.biz)
                 calls[key] = partial(self._book, key, biz, now)
         return calls
+
+    def _coverage(self, busy: Sequence[QueueKey]) -> tuple[BizCoverage, ...]:
+        """Read the coverage of bizs at work; one that is away is left out, and not known."""
+        found: list[BizCoverage] = []
+        for key in busy:
+            try:
+                found.append(BizCoverage(key, tuple(self.coverages(key))))
+            except CrawlfleetError as error:
+                warn(f"the coverage of {key.biz} could not be read", error)
+        return tuple(found)
+
+    def _used_up(self, tree: Tree, now: datetime) -> tuple[UsedUpQuota, ...]:
+        return tuple(
+            UsedUpQuota(
+                tenant=standing.limit.account.tenant,
+                biz=biz_under(standing.limit),
+                said=described(standing),
+            )
+            for standing in self.quotas(tree, now)
+        )
 
     def _workers(self, tree: Tree) -> _Fleet:
         heartbeats = self.detector.heartbeats()
@@ -279,29 +296,29 @@ class Sampler:
         )
         return _Fleet(heartbeats, count)
 
-    def _read_queues(self, tree: Tree, now: datetime) -> dict[QueueKey, _Queue]:
+    def _read_queues(self, tree: Tree, now: datetime) -> dict[QueueKey, QueueReading]:
         """Read each queue key; those whose part of Redis is away are left out."""
         each, every = tree.queues(), every_queue(tree)
-        depths: defaultdict[str, list[Depth]] = defaultdict(list)
-        loads: defaultdict[str, list[Load]] = defaultdict(list)
+        depths: defaultdict[str, list[stats.Depth]] = defaultdict(list)
+        loads: defaultdict[str, list[stats.Load]] = defaultdict(list)
         for key, depth, load in zip(
             every, self.queue.depths(every), self.queue.loads(every, now), strict=True
         ):
             depths[key.path].append(depth)
             loads[key.path].append(load)
-        found: dict[QueueKey, _Queue] = {}
+        found: dict[QueueKey, QueueReading] = {}
         for key, counted in zip(each, self.overview.counts(each), strict=True):
-            depth, load = together(depths[key.path]), at_hand(loads[key.path])
+            depth, load = stats.together(depths[key.path]), stats.at_hand(loads[key.path])
             if counted is not None and not (depth.away or load.away):
-                found[key] = _Queue(depth, load, *counted)
+                found[key] = QueueReading(depth, load, *counted)
         return found
 
-    def _book(self, key: QueueKey, biz: Biz, now: datetime) -> _Book:
+    def _book(self, key: QueueKey, biz: Biz, now: datetime) -> LedgerReading:
         totals = self.ledgers.totals(key, biz, now)
         try:
-            return _Book(totals, self.store.record_count(key, biz))
+            return LedgerReading(totals, self.store.record_count(key, biz))
         except Exception as error:  # noqa: BLE001  the ledger is worth more
-            return _Book(totals, why_no_records=error)
+            return LedgerReading(totals, why_no_records=error)
 
     def _audit(self, tree: Tree, key: QueueKey, now: datetime, ends_at: float) -> Ledger:
         """Return the ledger with every term counted, within the time that is left."""
@@ -318,20 +335,21 @@ class Sampler:
         now: datetime,
     ) -> _Hosts:
         """Sample hosts in trouble, others first each minute, busy ones, and the watched besides."""
-        deferred = self.overview.waiting_hosts(waiting, WAITING_EACH) if waiting else []
-        known, asked_of = set(watched), tenants[:TROUBLED_PLACES]
-        troubled = self.hosts.troubled(asked_of, TROUBLED_EACH + len(known))
+        deferred = self.overview.waiting_hosts(waiting, gathering.WAITING_EACH) if waiting else []
+        known, asked_of = set(watched), tenants[: gathering.TROUBLED_PLACES]
+        troubled = self.hosts.troubled(asked_of, gathering.TROUBLED_EACH + len(known))
         waits = [one for of_queue in deferred for one in of_queue]
         new = [[one for one in rotated(names, now) if one not in known] for names in troubled]
-        names, counts = candidates(heartbeats, waits, new)
+        names, counts = gathering.candidates(heartbeats, waits, new)
         asked = list(dict.fromkeys([*names, *watched]))
-        states = self.hosts.states(asked) if asked else []
         met_by = {host: who for who, met in zip(asked_of, troubled, strict=True) for host in met}
+        states = self.hosts.states(asked, met_by) if asked else []
         samples = [
-            host_sample(state, counts[state.host], met_by.get(state.host, "")) for state in states
+            gathering.host_sample(state, counts[state.host], met_by.get(state.host, ""))
+            for state in states
         ]
         throttled = sum(one.throttled for one in samples)
-        return _Hosts(shown(samples, watched=known), len(samples), throttled)
+        return _Hosts(gathering.shown(samples, watched=known), len(samples), throttled)
 
 
 def _unplaced(tree: Tree | None, found: Gathered[Asked, Any]) -> tuple[UnplacedJob, ...] | None:
@@ -341,66 +359,25 @@ def _unplaced(tree: Tree | None, found: Gathered[Asked, Any]) -> tuple[UnplacedJ
     return None if jobs is None else tuple(jobs)
 
 
+def _proxies(tree: Tree | None, found: Gathered[Asked, Any]) -> tuple[ProxyPoolState, ...] | None:
+    if tree is None or not tree.stage.proxies:
+        return ()
+    pools = found.answers.get(_PROXIES)
+    return None if pools is None else tuple(pools)
+
+
 def _queue_samples(
     tree: Tree, found: Gathered[Asked, Any], audited: Mapping[Asked, Ledger], now: datetime
 ) -> tuple[QueueSample, ...]:
     queues, answers = found.answers.get(_QUEUES, {}), found.answers
     return tuple(
-        _queue_sample(tree, key, queues.get(key), answers.get(key), audited.get(key), now)
+        queue_sample(tree, key, queues.get(key), answers.get(key), audited.get(key), now)
         for key in tree.queues()
     )
 
 
-def _queue_sample(
-    tree: Tree,
-    queue_key: QueueKey,
-    queue: _Queue | None,
-    book: _Book | None,
-    audited: Ledger | None,
-    now: datetime,
-) -> QueueSample:
-    _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
-    totals = None if book is None else book.totals
-    seen = QueueSample(
-        queue_key=queue_key,
-        ledger=audited or totals,
-        difference=None if audited is None else audited.difference,
-        records=None if book is None else book.records,
-        planned_seconds=biz.planned_seconds,
-    )
-    if queue is None:
-        return seen
-    second, depth = to_ms(now) // 1000, queue.depth
-    oldest = 0.0 if depth.oldest_ts is None else max(0.0, (to_ms(now) - depth.oldest_ts) / 1000)
-    processed = rates(queue.processed, second)
-    longest = own_or(
-        biz.thresholds.oldest_waiting_seconds, tree.stage.thresholds.oldest_waiting_seconds
-    )
-    late = is_late(
-        oldest_seconds=oldest,
-        longest_seconds=longest,
-        queued=depth.queued,
-        per_second=processed.per_60s,
-        planned_seconds=biz.planned_seconds,
-        submitted=latest_first(queue.submitted, second),
-    )
-    return msgspec.structs.replace(
-        seen,
-        depth=depth,
-        load=queue.load,
-        oldest_seconds=oldest,
-        submitted=rates(queue.submitted, second),
-        processed=processed,
-        submitted_seconds=before(queue.submitted, second),
-        processed_seconds=before(queue.processed, second),
-        retries=depth.delayed,
-        finish_seconds=finish_seconds(depth.queued, processed.per_60s),
-        late=late,
-    )
-
-
 def _parts(
-    found: Gathered[Asked, Any], before: Sample | None, thresholds: Thresholds
+    found: Gathered[Asked, Any], now: datetime, before: Sample | None, thresholds: Thresholds
 ) -> tuple[NodeHealth, ...]:
     """Judge Redis and the nodes; one that took too long is down."""
     nodes = [node for node in found.answers.values() if isinstance(node, NodeHealth)]
@@ -410,8 +387,12 @@ def _parts(
             nodes.append(NodeHealth(part=part, name=name, up=False, error=in_words(failure)))
     # Redis first, then the nodes by name: a stable order.
     nodes.sort(key=lambda node: (node.part != "redis", node.name))
-    earlier = {} if before is None else {(each.part, each.name): each for each in before.parts}
-    return tuple(judged(node, earlier.get((node.part, node.name)), thresholds) for node in nodes)
+    if before is None:
+        return tuple(judged(node, None, thresholds) for node in nodes)
+    earlier = {(each.part, each.name): each for each in before.parts}
+    pairs = [(node, earlier.get((node.part, node.name))) for node in nodes]
+    seconds = (now - before.at).total_seconds()
+    return tuple(judged(counted_since(node, was, seconds), was, thresholds) for node, was in pairs)
 
 
 def _failures(
@@ -429,7 +410,7 @@ def _failures(
             if queue_key in said.failures
         ]
     for queue_key in each:
-        book: _Book | None = found.answers.get(queue_key)
+        book: LedgerReading | None = found.answers.get(queue_key)
         if book is not None and book.why_no_records is not None:
             failures.append((f"records of {queue_key.tenant}/{queue_key.biz}", book.why_no_records))
     return failures

@@ -1,8 +1,8 @@
 """The health of Redis and the MongoDB nodes (SPEC.md A11): whether they answer, and figures."""
 
 import logging
-import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +10,7 @@ from crawlfleet.kernel import metric_names
 from crawlfleet.kernel.errors import CrawlfleetError
 from crawlfleet.kernel.mongo.connection import MongoNodes, border
 from crawlfleet.kernel.redis.connection import RedisConnection
+from crawlfleet.kernel.time import round_trip
 from crawlfleet.monitoring.models import Figures, number
 from crawlfleet.requests.queue.stats import NodeHealth
 
@@ -21,21 +22,33 @@ log = logging.getLogger(__name__)
 
 #: How long a node may take for a ping: the others are waiting too.
 PING_SECONDS: Final = 2.0
-_REDIS: Final = "redis"
+#: Entries of the slow log that are read; it keeps 128 by default.
+SLOW_LOG: Final = 128
+#: Age in seconds up to which a slow command counts.
+RECENT_SECONDS: Final = 60
+#: Figures of one INFO, whole or missing together.
+_OF_INFO: Final = (
+    metric_names.MEMORY_BYTES,
+    metric_names.MEMORY_RATIO,
+    metric_names.CONNECTIONS,
+    metric_names.CONNECTIONS_RATIO,
+    metric_names.EVICTED_KEYS,
+    metric_names.OPERATIONS,
+    metric_names.REPLICAS,
+    metric_names.LINK_DOWN,
+)
 
 
+@dataclass(frozen=True, slots=True)
 class PartHealth:
     """The health of the stage's Redis and its MongoDB nodes.
 
     The router only asks whether they answer: what reads MongoDB's figures is imported where used.
     """
 
-    def __init__(
-        self, redis: RedisConnection, nodes: MongoNodes, names: Callable[[], tuple[str, ...]]
-    ) -> None:
-        self._redis = redis
-        self._nodes = nodes
-        self._names = names
+    redis: RedisConnection
+    nodes: MongoNodes
+    names: Callable[[], tuple[str, ...]]
 
     def read(self) -> Iterator[NodeHealth]:
         """Check each part, one after the other."""
@@ -61,35 +74,35 @@ class PartHealth:
 
         Anybody may ask that, so the reason, which names addresses, goes to the log.
         """
-        found = {"redis": _state("redis", self._redis.ping)}
-        for node in self._names():
+        found = {"redis": _state("redis", self.redis.ping)}
+        for node in self.names():
             found[f"mongodb:{node}"] = _state(f"mongodb:{node}", partial(self._ping, node))
         return found
 
     def _nodes_known(self) -> tuple[str, ...]:
         try:
-            return self._names()
+            return self.names()
         except CrawlfleetError:  # no configuration yet: nobody knows of nodes, Redis there may be
             return ()
 
     def _redis_checks(self) -> dict[str, Callable[[], Figures]]:
         """Return a check of each server that has keys; a single one is called ``redis``."""
         try:
-            nodes = self._redis.nodes()
+            nodes = self.redis.nodes()
         except CrawlfleetError as error:
-            return {_REDIS: partial(_raise, error)}
+            return {"redis": partial(_raise, error)}
         if len(nodes) == 1:
-            return {_REDIS: partial(redis_figures, self._redis, nodes[0][1])}
-        return {name: partial(redis_figures, self._redis, client) for name, client in nodes}
+            return {"redis": partial(redis_figures, self.redis, nodes[0][1])}
+        return {name: partial(redis_figures, self.redis, client) for name, client in nodes}
 
     def _ping(self, node: str) -> None:
         with border(PING_SECONDS):
-            self._nodes.client(node).admin.command("ping")
+            self.nodes.client(node).admin.command("ping")
 
     def _node_figures(self, node: str) -> Figures:
         from crawlfleet.monitoring import mongo as mongo_figures
 
-        return mongo_figures.mongo_figures(self._nodes.client(node))
+        return mongo_figures.mongo_figures(self.nodes.client(node))
 
 
 def _check(part: str, name: str, ask: Callable[[], Figures]) -> NodeHealth:
@@ -97,14 +110,9 @@ def _check(part: str, name: str, ask: Callable[[], Figures]) -> NodeHealth:
         figures = ask()
     except CrawlfleetError as error:
         return NodeHealth(part=part, name=name, up=False, error=str(error))
-    return NodeHealth(
-        part=part,
-        name=name,
-        up=True,
-        figures=figures.found,
-        missing=figures.missing,
-        unread=tuple(sorted(figures.unread)),
-    )
+    known, unread = figures.found, tuple(sorted(figures.unread))
+    missing = figures.missing
+    return NodeHealth(part=part, name=name, up=True, figures=known, missing=missing, unread=unread)
 
 
 def _raise(error: CrawlfleetError) -> Figures:
@@ -120,26 +128,6 @@ def _state(part: str, ask: Callable[[], object]) -> str:
     return "ok"
 
 
-#: Round trips that are measured, an odd number: one slow one does not move their median.
-PINGS: Final = 5
-#: Entries of the slow log that are read; it keeps 128 by default.
-SLOW_LOG: Final = 128
-#: Age in seconds up to which a slow command counts.
-RECENT_SECONDS: Final = 60
-
-#: Figures of one INFO, whole or missing together.
-_OF_INFO: Final = (
-    metric_names.MEMORY_BYTES,
-    metric_names.MEMORY_RATIO,
-    metric_names.CONNECTIONS,
-    metric_names.CONNECTIONS_RATIO,
-    metric_names.EVICTED_KEYS,
-    metric_names.OPERATIONS,
-    metric_names.REPLICAS,
-    metric_names.LINK_DOWN,
-)
-
-
 def redis_figures(redis: RedisConnection, client: "Redis") -> Figures:
     """Read the figures of a server that answers; ``client`` is one of ``redis.nodes()``.
 
@@ -147,7 +135,8 @@ def redis_figures(redis: RedisConnection, client: "Redis") -> Figures:
         StoreUnavailableError: it does not answer a PING.
     """
     figures = Figures()
-    figures.put(metric_names.LATENCY, _latency(redis, client))
+    with redis.translated():
+        figures.put(metric_names.LATENCY, round_trip(client.ping))
     figures.ask(_OF_INFO, lambda: read_info(figures, _info(redis, client)))
     figures.ask((metric_names.SLOW_OPERATIONS,), lambda: _slow(figures, redis, client))
     return figures
@@ -168,17 +157,6 @@ def read_info(figures: Figures, info: dict[str, Any]) -> None:
     replica = number(info, "role") in {"slave", "replica"}
     down = replica and number(info, "master_link_status") != "up"
     figures.put(metric_names.LINK_DOWN, int(down))
-
-
-def _latency(redis: RedisConnection, client: "Redis") -> float:
-    """Measure a round trip in seconds; the first may open a connection and does not count."""
-    took = []
-    with redis.translated():
-        for _ in range(PINGS + 1):
-            began = time.perf_counter()
-            client.ping()
-            took.append(time.perf_counter() - began)
-    return sorted(took[1:])[PINGS // 2]
 
 
 def _info(redis: RedisConnection, client: "Redis") -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Requests, claims, records, visits, items and ledgers, as values.
+"""Requests, claims, records, items and ledgers, as values.
 
-SPEC.md A1, A7, A8 (requests), B9 (records), H1 (ledgers), H7 (visits).
+SPEC.md A1, A7, A8 (requests), B9 (records), H1 (ledgers).
 """
 
 from datetime import datetime, timedelta
@@ -10,11 +10,15 @@ import msgspec
 from msgspec import Meta
 
 from crawlfleet.kernel.errors import Problem, StoreError
-from crawlfleet.kernel.ids import RequestId, State
+from crawlfleet.kernel.ids import OWN_FINAL, RequestId
 from crawlfleet.kernel.page import Answer
 from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, Priority, QueueKey
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.kernel.validation import RuleName
+
+#: The key of a request's ``meta`` that holds the Scrapy request that it is, as JSON text: which
+#: callback reads the page, with what. The executor ``scrapy`` alone writes it.
+SCRAPY_META: Final = "scrapy"
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,7 +26,8 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
 
     An empty ``rule`` is the one that found the link, which does not know its own name. ``depth``
     counts links from where the crawl began; a further page of the same list is as deep as the first
-    one.
+    one. With ``repeat`` its page is read although it is known in its segment, once for each page
+    that has such a link.
     """
 
     url: str
@@ -30,6 +35,15 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
     depth: int = 0
     meta: dict[str, Any] = {}
     headers: dict[str, str] = {}
+    method: str = "GET"
+    body: str | None = None
+    repeat: bool = False
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Return what tells it from the other links of its page."""
+        meta = msgspec.msgpack.encode(self.meta) if self.repeat else None
+        return self.url, self.rule, self.method, self.body, meta
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +75,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     Once records are checked (crawling.trials.service), ``rejected`` says of the first of
     ``rejected_count`` others why they would not be stored. ``left_out`` says of the first of
     ``left_out_count`` things of the page, such as lines, why a spider could not read them;
-    ``unread``, that it was stopped before the end of the page.
+    ``unread``, that it was stopped before the end of the page. ``empty`` says of fields that no
+    record has a value of why that is.
     """
 
     records: tuple[dict[str, object], ...] = ()
@@ -74,6 +89,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     left_out: tuple[str, ...] = ()
     left_out_count: int = 0
     unread: bool = False
+    empty: dict[str, str] = {}
     seconds: float = 0.0
 
 
@@ -116,13 +132,29 @@ class QueuedItem(msgspec.Struct, frozen=True):
     attempt: int
 
 
+class HourCoverage(msgspec.Struct, frozen=True, kw_only=True):
+    """Count the coverage of one version of a rule in one hour."""
+
+    started_at: datetime
+    rule: str
+    version: str
+    coverage: Coverage
+
+
 class RuleCoverage(msgspec.Struct, frozen=True, kw_only=True):
-    """Count the coverage of one version of a rule; new requests have the ``current`` one."""
+    """Count the coverage of one version of a rule; new requests have the ``current`` one.
+
+    ``hours`` are the last ones in which it had records, the oldest first. Of the current version
+    ``empty`` are fields that next to no record has; ``mostly`` says that half of them are.
+    """
 
     rule: str
     version: str
     current: bool
     coverage: Coverage
+    empty: tuple[str, ...] = ()
+    mostly: bool = False
+    hours: tuple[HourCoverage, ...] = ()
 
 
 #: Nanoseconds of a millisecond.
@@ -139,6 +171,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     What came from outside without a request always has a key, of its content if of nothing else,
     and the first 32 digits of it as ``request_id``: so the same item, delivered twice, is one
     record, and its request is one that nobody finds.
+
+    ``job`` and ``trace`` are those of its request; None where it has none, and of records of older
+    versions.
     """
 
     request_id: RequestId
@@ -151,6 +186,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     fields: dict[str, Any]
     key: str | None = None
     put: int | None = None
+    job: str | None = None
+    trace: str | None = None
 
     @property
     def id(self) -> str:
@@ -163,59 +200,61 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return to_ms(self.stored_at) * NS_OF_MS if self.put is None else self.put
 
 
-class Validators(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Hold the ETag and date by which a site tells a page's states apart (RFC 9110, 8.8)."""
+class RequestFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Select requests; all that is given must hold. ``newest`` lists the newest first."""
 
-    etag: str | None = None
-    last_modified: str | None = None
+    state: int | None = None
+    job: str | None = None
+    since: datetime | None = None
+    newest: bool = False
 
-    def __bool__(self) -> bool:
-        return self.etag is not None or self.last_modified is not None
+
+#: All of them, the oldest first, and the newest.
+ALL_REQUESTS: Final = RequestFilter()
+NEWEST_REQUESTS: Final = RequestFilter(newest=True)
 
 
-class Visit(msgspec.Struct, frozen=True, kw_only=True):
-    """Hold a page as it was last read. ``key`` is its seed key, in hex.
+class RecordFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Select records; all that is given must hold.
 
-    ``visits`` counts the times it was read, ``changes`` those in which it had changed, ``saved``
-    those that were answered with 304. ``content`` is the hash of what was read, in hex; two of them
-    can be compared where ``rule`` and ``rule_version`` are the same. ``depth`` counts links from
-    where the crawl began; ``meta`` is the request's own, so that who reads the page again knows
-    what its first reader knew, such as which page of a list it is.
+    ``host`` is that of the record's URL. ``field`` is one that has a value, or this ``value``:
+    as the text, or as the JSON that it is. ``since`` and ``until`` bound the time of storing: from
+    the first on, before the second. ``newest`` lists the newest first.
     """
 
-    key: str
-    url: str
-    rule: str
-    rule_version: str = ""
-    depth: int = 0
-    meta: dict[str, Any] = {}
-    visited_at: datetime
-    changed_at: datetime
-    next_at: datetime | None = None
-    interval_seconds: float = 0.0
-    validators: Validators = Validators()
-    content: str = ""
-    visits: int = 1
-    changes: int = 0
-    saved: int = 0
+    job: str | None = None
+    rule: str | None = None
+    rule_version: str | None = None
+    host: str | None = None
+    field: str | None = None
+    value: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    newest: bool = False
 
 
-class VisitTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """Sum the visits of all pages of a biz, and count the pages that are due."""
+#: Everything, the oldest first.
+ALL_RECORDS: Final = RecordFilter()
 
-    pages: int = 0
-    visits: int = 0
-    changes: int = 0
-    saved: int = 0
-    due: int = 0
+
+class RecordPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Records of one search, and how far it came.
+
+    ``reached`` is the position ``(ms, id)`` that the next search begins at; None: that was all. A
+    search that was cut short may have found none.
+    """
+
+    records: tuple[Record, ...] = ()
+    reached: tuple[int, str] | None = None
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Hold what ``data`` has: everything needed to download the page and read it.
 
-    ``rule`` names a rule or a spider of the biz, and ``rule_version`` freezes it: a later edit does
-    not change work already accepted. ``depth`` counts links from where the crawl began; ``seed`` is
-    the seed that was dispatched as this request, as ``segment/key``.
+    ``rule`` names a rule or a spider of the biz, ``rule_version`` the version that it had then: a
+    later edit does not change work already accepted. ``depth`` counts links from where the crawl
+    began; ``seed`` is the seed that was dispatched as this request, as ``segment/key``. ``segment``
+    is the one that its links are known in, as its job has chosen it; None is the biz's.
     """
 
     url: str
@@ -228,6 +267,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     meta: dict[str, Any] = {}
     depth: int = 0
     seed: str | None = None
+    segment: str | None = None
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -246,6 +286,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Hold a request as it is persisted; ``queued_at`` is ``ts``, exact to the millisecond.
 
     ``pool`` names the workers that alone may have it, in whose queue it is; None is any usual one.
+    ``trace`` is the id of its trace, 32 hex digits; None where it is not traced. ``user`` is whom
+    its tenant has named as the one that it is for, by whom it has quotas; None is its job's.
     """
 
     id: RequestId
@@ -256,6 +298,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     job: str | None = None
     priority: int = DEFAULT_PRIORITY
     pool: str | None = None
+    trace: str | None = None
+    user: str | None = None
 
     @property
     def entry(self) -> Entry:
@@ -284,12 +328,16 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """Record one change of a request's state: when, by whom and why."""
+    """Record one change of a request's state, which may be one of its biz's own.
+
+    ``peers`` are the addresses that an attempt asked, one for each hop.
+    """
 
     at: datetime
-    state: State
+    state: int
     by: str
     why: str
+    peers: tuple[str, ...] = ()
 
 
 class QueueEpoch(msgspec.Struct, frozen=True, kw_only=True):
@@ -328,55 +376,6 @@ class Tracked(msgspec.Struct, frozen=True, kw_only=True):
 KEY_BYTES: Final = 20
 
 
-def is_visit(body: Body) -> bool:
-    """Tell whether a request reads a page as anybody sees it.
-
-    With a method, a body or headers of its own, or with parameters beside its URL, the same URL may
-    be another page.
-    """
-    return body.method == "GET" and not (body.body or body.headers or body.params)
-
-
-class Recollection(msgspec.Struct, frozen=True, kw_only=True):
-    """Hold what is known of a page before it is read: its seed key in hex, its last visit.
-
-    ``validators`` are to be sent with the request; None reads the page in full.
-    """
-
-    key: str
-    previous: Visit | None = None
-    validators: Validators | None = None
-
-
-def new_token(worker: str, nonce: str, number: int) -> str:
-    """Make a token for the ``number``-th lease of one run of a worker.
-
-    Lambda may run one invocation twice, under one id: the nonce keeps their leases apart.
-
-    >>> new_token("w1", "9f3c", 12)
-    'w1.9f3c.12'
-    """
-    return f"{worker}.{nonce}.{number}"
-
-
-def worker_of(token: str) -> str:
-    """Return the worker whose token it is.
-
-    >>> worker_of("eu.w1.9f3c.12")
-    'eu.w1'
-    """
-    return token.rsplit(".", 2)[0]
-
-
-def is_of(token: str, worker: str) -> bool:
-    """Tell whether the token is that worker's.
-
-    >>> is_of("eu.w1.9f3c.12", "eu.w1"), is_of("eu.w1.9f3c.12", "eu")
-    (True, False)
-    """
-    return token.startswith(f"{worker}.") and worker_of(token) == worker
-
-
 class JournalLine(msgspec.Struct, frozen=True, kw_only=True):
     """Note one event of a biz: when, who, what kind, why, and how many requests it concerned."""
 
@@ -395,8 +394,9 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     """Count the requests of a biz, or of one job of it, since it exists.
 
     ``done``, ``dead``, ``cancelled`` and ``expired`` are counted for ever, also those that MongoDB
-    has removed since. A dead letter that is replayed leaves ``dead``. ``others`` are requests in
-    states of the biz's own, ``own`` the same by state.
+    has removed since. A dead letter that is replayed leaves ``dead``. ``own`` are requests in
+    states of the biz's own: those in final ones are counted for ever, too, and have left the term
+    that they came from.
     """
 
     submitted: int = 0
@@ -407,18 +407,33 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     dead: int = 0
     cancelled: int = 0
     expired: int = 0
-    others: int = 0
     own: dict[int, int] = {}
+
+    @property
+    def others(self) -> int:
+        """Count what is in states of the biz's own."""
+        return sum(self.own.values())
+
+    @property
+    def others_ended(self) -> int:
+        """Count what has ended in states of the biz's own."""
+        return sum(count for flag, count in self.own.items() if flag >= OWN_FINAL)
+
+    @property
+    def ended(self) -> int:
+        """Count what has ended, by the counters alone."""
+        return self.done + self.dead + self.cancelled + self.expired + self.others_ended
 
     @property
     def open(self) -> int:
         """Count what was submitted and has not ended, by the counters alone."""
-        return self.submitted - self.done - self.dead - self.cancelled - self.expired
+        return self.submitted - self.ended
 
     @property
     def difference(self) -> int:
         """Count what is in no state: above 0 was lost, below 0 made up; 0 is right."""
-        return self.open - self.pending - self.leased - self.waiting - self.others
+        waiting = self.pending + self.leased + self.waiting
+        return self.open - waiting - (self.others - self.others_ended)
 
 
 class Correction(msgspec.Struct, frozen=True, kw_only=True):

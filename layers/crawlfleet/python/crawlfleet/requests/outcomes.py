@@ -11,16 +11,10 @@ import msgspec
 
 from crawlfleet.config.documents.biz import RetryLimits
 from crawlfleet.kernel import errors
-from crawlfleet.kernel.errors import (
-    CrawlfleetError,
-    ExtractError,
-    FetchError,
-    ThrottledError,
-    UnknownRuleError,
-)
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.page import Answer
-from crawlfleet.requests.models import Link, Record, Visit
+from crawlfleet.requests.models import Coverage, Link, Record
+from crawlfleet.requests.visits import Visit
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -29,7 +23,8 @@ class Done(msgspec.Struct, frozen=True):
     ``stored`` are records that were stored while the page was still being read: these are the first
     of the page, and ``records`` go on from their index. ``rejected`` says of some that were not
     stored why, ``rejected_count`` how many there are of those. ``visit`` is what is known of the
-    page from now on.
+    page from now on. ``coverage`` counts the fields of its records that have a value. ``peers`` are
+    the addresses that were asked for it, one for each hop: of failed attempts, too.
     """
 
     records: tuple[Record, ...]
@@ -39,6 +34,8 @@ class Done(msgspec.Struct, frozen=True):
     rejected: tuple[str, ...] = ()
     rejected_count: int = 0
     visit: Visit | None = None
+    coverage: Coverage | None = None
+    peers: tuple[str, ...] = ()
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -51,6 +48,7 @@ class Retry(msgspec.Struct, frozen=True):
     error: str
     reason: str = ""
     answer: Answer | None = None
+    peers: tuple[str, ...] = ()
 
 
 class Dead(msgspec.Struct, frozen=True):
@@ -63,6 +61,7 @@ class Dead(msgspec.Struct, frozen=True):
     error: str
     reason: str = ""
     answer: Answer | None = None
+    peers: tuple[str, ...] = ()
 
 
 Outcome: TypeAlias = Done | Retry | Dead
@@ -105,17 +104,42 @@ CUT_OFF: Final = "CutOff"
 INTERNAL: Final = "Internal"
 UNSTORABLE: Final = "Unstorable"
 UNREADABLE: Final = "Unreadable"
+#: A quota ends what is over it (fleet.quotas).
+OVER_QUOTA: Final = "QuotaExceeded"
+
+
+#: Reasons that are the rule's, as it was frozen with the request: by that it would die again.
+OF_RULE: Final = frozenset({"Extract", "ReaderKilled", "UnknownRule", UNSTORABLE})
+
+#: The site's robots.txt forbids the page: as long as it does, each attempt ends so.
+ROBOTS_DENIED: Final = "RobotsDenied"
+
+
+def replay_of(biz: str, request_id: RequestId, reason: str) -> str:
+    """Write the command that has a dead letter worked on again, by the rule that may be mended.
+
+    >>> replay_of("news", 17, "PageGone"), replay_of("news", 17, "Extract")
+    ('crawlfleet dead replay news 17', 'crawlfleet dead replay news 17 --current-rule')
+    """
+    command = f"crawlfleet dead replay {biz} {request_id}"
+    return f"{command} --current-rule" if reason in OF_RULE else command
 
 
 def _reasons() -> Iterator[str]:
-    kinds: list[type[CrawlfleetError]] = [FetchError, ExtractError, UnknownRuleError]
+    roots = (
+        errors.FetchError,
+        errors.ExtractError,
+        errors.ReaderKilledError,
+        errors.UnknownRuleError,
+    )
+    kinds: list[type[errors.CrawlfleetError]] = [*roots]
     while kinds:
         kind = kinds.pop()
         below = [each for each in kind.__subclasses__() if each.__module__ == errors.__name__]
         kinds += below
         if not below:
             yield _named(kind)
-    yield from (CUT_OFF, INTERNAL, UNSTORABLE, UNREADABLE)
+    yield from (CUT_OFF, INTERNAL, UNSTORABLE, UNREADABLE, OVER_QUOTA)
 
 
 def _named(kind: type[Exception]) -> str:
@@ -140,16 +164,14 @@ def cut_off(attempt: int, limits: RetryLimits) -> str | None:
 def reason_of(error: Exception) -> str:
     """Return the error's class as dead letters have it; ``Internal`` where it is none of ours.
 
-    >>> reason_of(ThrottledError("answered 429"))
+    >>> reason_of(errors.ThrottledError("answered 429"))
     'Throttled'
     """
-    if isinstance(error, CrawlfleetError):
-        return _named(type(error))
-    return INTERNAL
+    return _named(type(error)) if isinstance(error, errors.CrawlfleetError) else INTERNAL
 
 
 def after_failure(
-    error: CrawlfleetError, attempt: int, limits: RetryLimits, now: datetime, jitter: float
+    error: errors.CrawlfleetError, attempt: int, limits: RetryLimits, now: datetime, jitter: float
 ) -> Retry | Dead:
     """Decide by the error's class, the attempt's number (from 1) and the biz's limits.
 
@@ -164,9 +186,7 @@ def after_failure(
         return Dead(text, reason, answer)
     doubled = limits.base_seconds * 2.0 ** min(attempt - 1, 63)
     delay = timedelta(seconds=min(doubled, limits.max_seconds) * (0.5 + 0.5 * jitter))
-    if isinstance(error, ThrottledError) and error.retry_after_seconds is not None:
-        asked = timedelta(
-            seconds=min(error.retry_after_seconds, LONGEST_RETRY_AFTER.total_seconds())
-        )
-        delay = max(delay, asked)
+    if isinstance(error, errors.ThrottledError) and error.retry_after_seconds is not None:
+        asked = min(error.retry_after_seconds, LONGEST_RETRY_AFTER.total_seconds())
+        delay = max(delay, timedelta(seconds=asked))
     return Retry(now + delay, text, reason, None if answer is None else answer.facts())

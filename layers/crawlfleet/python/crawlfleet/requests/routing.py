@@ -7,7 +7,9 @@ first. Nodes are chosen by rendezvous hashing, so that a new node takes 1/n of t
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cache
 from hashlib import blake2b
+from itertools import product
 from typing import Final
 
 import msgspec
@@ -63,10 +65,9 @@ def shard_of(generation: Generation, request_id: RequestId) -> Shard:
         slot, number = divmod(slot, generation.shards)
         node, database = divmod(slot, len(databases))
         return Shard(nodes[node], databases[database], number)
-    mixed = mix(value)
-    node_name = (
-        nodes[0] if len(nodes) == 1 else max(nodes, key=lambda n: (mix(mixed ^ _salt(n)), n))
-    )
+    mixed, node_name = mix(value), nodes[0]
+    if len(nodes) > 1:
+        node_name = max(nodes, key=lambda name: (mix(mixed ^ _salt(name)), name))
     # The node took the bits' comparison, not their value: what is left is still even.
     slot = mixed % (len(databases) * generation.shards)
     database, number = divmod(slot, generation.shards)
@@ -134,19 +135,13 @@ def _home(generation: Generation) -> Shard:
 
 def _shards(generations: Sequence[Generation]) -> tuple[Shard, ...]:
     found: dict[Shard, None] = {}
-    for generation in generations:
-        for node in generation.nodes:
-            for database in generation.databases:
-                for number in range(generation.shards):
-                    found[Shard(node, database, number)] = None
+    for one in generations:
+        places = product(one.nodes, one.databases, range(one.shards))
+        found.update(dict.fromkeys(Shard(*place) for place in places))
     return tuple(found)
 
 
-_SALTS: dict[str, int] = {}
-
-
+@cache
 def _salt(node: str) -> int:
     # Not Python's hash(): that differs from process to process.
-    if node not in _SALTS:
-        _SALTS[node] = int.from_bytes(blake2b(node.encode(), digest_size=8).digest(), "big")
-    return _SALTS[node]
+    return int.from_bytes(blake2b(node.encode(), digest_size=8).digest(), "big")

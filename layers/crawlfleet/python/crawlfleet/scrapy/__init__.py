@@ -11,7 +11,8 @@ until then it is leased. Processes on any number of machines share a crawl, and 
 of one that dies, at whatever instant, are done by another. Nothing is pickled.
 
 The add-on stands for ``SCHEDULER``, ``DUPEFILTER_CLASS`` and one of ``ITEM_PIPELINES``, each of
-which may be set by itself to the class of that name here. The settings are those of
+which may be set by itself to the class of that name here. Where a project has set scrapy-redis'
+there, ours takes their places (:mod:`crawlfleet.scrapy.scrapy_redis`). The settings are those of
 :class:`crawlfleet.scrapy.settings.ProjectSettings`.
 """
 
@@ -27,19 +28,23 @@ if TYPE_CHECKING:
         ScrapyRedisFingerprinter,
     )
     from crawlfleet.scrapy.pipeline import Pipeline
+    from crawlfleet.scrapy.politeness import PolitenessMiddleware
     from crawlfleet.scrapy.scheduler import Scheduler
     from crawlfleet.scrapy.spiders import RedisCrawlSpider, RedisMixin, RedisSpider
+    from crawlfleet.scrapy.stats import StatsCollector
 
 __all__ = [
     "Addon",
     "DupeFilter",
     "Legacy26Fingerprinter",
     "Pipeline",
+    "PolitenessMiddleware",
     "RedisCrawlSpider",
     "RedisMixin",
     "RedisSpider",
     "Scheduler",
     "ScrapyRedisFingerprinter",
+    "StatsCollector",
 ]
 
 # Imported lazily: a project that uses one part does not import the others.
@@ -47,29 +52,50 @@ _PLACES: Final = {
     "DupeFilter": "fingerprints",
     "Legacy26Fingerprinter": "fingerprints",
     "Pipeline": "pipeline",
+    "PolitenessMiddleware": "politeness",
     "RedisCrawlSpider": "spiders",
     "RedisMixin": "spiders",
     "RedisSpider": "spiders",
     "Scheduler": "scheduler",
     "ScrapyRedisFingerprinter": "fingerprints",
+    "StatsCollector": "stats",
 }
 #: Above Scrapy's defaults, below the project's own settings.
 _PRIORITY: Final = "addon"
 _PIPELINE: Final = "crawlfleet.scrapy.Pipeline"
 _PLACE: Final = 300
+#: Nearest to the downloader: what a cache answers takes no slot.
+_POLITENESS: Final = "crawlfleet.scrapy.PolitenessMiddleware"
+_NEAREST: Final = 990
+_REACTOR: Final = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 
 
 class Addon:
-    """Sets scheduler and dupefilter, and the pipeline where ``CRAWLFLEET_BIZ`` is set."""
+    """Sets scheduler and dupefilter; where ``CRAWLFLEET_BIZ`` is set, pipeline and politeness."""
 
     def update_settings(self, settings: "Settings") -> None:
-        """Change the settings before Scrapy reads them."""
+        """Change the settings before Scrapy reads them.
+
+        Raises ConfigError (names a scheduler or dupefilter that cannot stand beside ours).
+        """
+        from crawlfleet.scrapy.scrapy_redis import replace_classes
+        from crawlfleet.scrapy.settings import log_errors_in_one_line
+
+        log_errors_in_one_line()
+        replace_classes(settings)
         settings.set("SCHEDULER", "crawlfleet.scrapy.Scheduler", _PRIORITY)
         settings.set("DUPEFILTER_CLASS", "crawlfleet.scrapy.DupeFilter", _PRIORITY)
-        pipelines = settings.getdict("ITEM_PIPELINES")
-        if settings.get("CRAWLFLEET_BIZ") and _PIPELINE not in pipelines:
-            # A change in place keeps the priority that the project has given the setting.
-            settings["ITEM_PIPELINES"][_PIPELINE] = _PLACE
+        if not settings.get("CRAWLFLEET_BIZ"):
+            return
+        for name, path, place in (
+            ("ITEM_PIPELINES", _PIPELINE, _PLACE),
+            ("DOWNLOADER_MIDDLEWARES", _POLITENESS, _NEAREST),
+        ):
+            if path not in settings.getdict(name):
+                # A change in place keeps the priority that the project has given the setting.
+                settings[name][path] = place
+        if not settings.get("TWISTED_REACTOR"):  # before 2.13
+            settings.set("TWISTED_REACTOR", _REACTOR, _PRIORITY)
 
 
 def __getattr__(name: str) -> Any:

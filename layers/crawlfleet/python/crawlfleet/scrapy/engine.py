@@ -6,10 +6,16 @@ finished only after what its callback yielded is in Redis, requests and items al
 
 import uuid
 from collections.abc import Callable, Container
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
+
+from scrapy import signals
 
 from crawlfleet.kernel.redis.connection import RedisConnection
+from crawlfleet.scrapy.journal import Journal, journal_folder
 from crawlfleet.scrapy.redis import RedisCrawl
+from crawlfleet.scrapy.scrapy_redis import is_peer
 from crawlfleet.scrapy.settings import (
     ProjectSettings,
     log_errors_in_one_line,
@@ -47,10 +53,8 @@ def under_way(crawler: "Crawler") -> "Container[Request]":
 
     One leaves when its download has become another request, or when its callback or errback is
     exhausted and each item has passed the pipelines. No signal says so; the engine has kept this
-    set since Scrapy 0.24.
-
-    Raises:
-        RuntimeError: this Scrapy has no such set; going on would finish requests too early.
+    set since Scrapy 0.24. Raises RuntimeError (this Scrapy has no such set; going on would finish
+    requests too early).
     """
     slot = _slot(crawler)
     if slot is None:
@@ -89,15 +93,11 @@ def _slot(crawler: "Crawler") -> Any:
 class CrawlSession:
     """The crawl of one crawler, as its parts share it.
 
-    Attributes:
-        settings: The project's.
-        connection: To the fleet's Redis.
-        crawl: The crawl in Redis, for this process.
-        fingerprints: Names the crawl's fingerprinter, empty for that of the running Scrapy.
-        items_given: How many items the pipeline has received so far.
-        flush_items: Sends the items that wait, of which it may leave some for later unless its
-            argument is true; set by the pipeline. Returns how many of the first were sent.
-        spoil: Has what is under way done again; set by the scheduler.
+    ``fingerprints`` names the crawl's fingerprinter, empty for that of the running Scrapy. The
+    pipeline has received ``items_given`` so far, and sets ``flush_items``: that sends the items
+    that wait, of which it may leave some for later unless its argument is true, and returns how
+    many of the first were sent; and ``check_items``, which finds out what is stored or was lost.
+    The scheduler sets ``spoil``, which has what is under way done again.
     """
 
     def __init__(self, settings: ProjectSettings) -> None:
@@ -111,18 +111,31 @@ class CrawlSession:
             lease_ms=round(settings.lease_seconds * 1000),
             attempts=settings.attempts,
             order=settings.order,
+            known_by=settings.known_by,
         )
+        self.journal = Journal(journal_folder(settings.journal), _journal_name(settings))
         self.fingerprints = ""
+        #: Set by the scheduler that left the crawl as its last one, and forgot it.
+        self.forgotten = False
         self.items_given = 0
         self.flush_items: Callable[[bool], int] = lambda _: 0
         self.spoil: Callable[[], None] = lambda: None
+        self.check_items: Callable[[], None] = lambda: None
+
+
+def _journal_name(settings: ProjectSettings) -> str:
+    """Name the journal: what one holds belongs to this crawl, biz and Redis alone."""
+    server = urlsplit(settings.redis_url)
+    place = f"{server.netloc.rpartition('@')[2]}{server.path}"
+    whole = f"{place}\n{settings.tenant}\n{settings.biz}\n{settings.queue}\n{settings.crawl}"
+    digest = sha256(whole.encode()).hexdigest()[:12]
+    return f"{settings.tenant}-{settings.crawl}-{digest}".replace(":", ".")
 
 
 def session_of(crawler: "Crawler") -> CrawlSession:
     """Return the session of a crawler; the first call makes it.
 
-    Raises:
-        ConfigError: names every setting that is wrong.
+    Raises ConfigError (names every setting that is wrong).
     """
     holder: Any = crawler
     session = getattr(holder, "crawlfleet", None)
@@ -132,4 +145,12 @@ def session_of(crawler: "Crawler") -> CrawlSession:
         log_errors_in_one_line()
         warn_of_unknown(crawler.settings)
         session = holder.crawlfleet = CrawlSession(read_settings(crawler.settings, crawler.spider))
+        _quieten(crawler, crawler.spider)
     return session
+
+
+def _quieten(crawler: "Crawler", spider: Any) -> None:
+    """Keep a spider of scrapy-redis from popping start URLs beside us: what it pops it may lose."""
+    if is_peer(spider):
+        crawler.signals.disconnect(spider.spider_idle, signal=signals.spider_idle)
+        spider.start_requests = lambda: iter(())

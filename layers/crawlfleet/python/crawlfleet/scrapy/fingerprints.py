@@ -28,12 +28,8 @@ class ScrapyRedisFingerprinter:
 
     def fingerprint(self, request: "Request") -> bytes:
         """Make a fingerprint of 20 bytes."""
-        fields = {
-            "method": request.method,
-            "url": canonicalize_url(request.url),
-            "body": request.body.hex(),
-        }
-        text = json.dumps(fields, sort_keys=True)
+        url, body = canonicalize_url(request.url), request.body.hex()
+        text = json.dumps({"method": request.method, "url": url, "body": body}, sort_keys=True)
         return hashlib.sha1(text.encode(), usedforsecurity=False).digest()
 
 

@@ -6,13 +6,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
-from crawlfleet.crawling.executors.scrapy_spider import META_KEY
-from crawlfleet.crawling.executors.scrapy_wire import (
-    NotPortableError,
-    body_of,
-    fields_of_dict,
-    plain_value,
-)
+from crawlfleet.crawling.executors import scrapy_wire
+from crawlfleet.requests.models import SCRAPY_META
 from crawlfleet.scrapy.fingerprints import MARK_BYTES
 from crawlfleet.scrapy.redis import Marks, Pushed, RedisCrawl
 from crawlfleet.scrapy.redis_source import Asked, RedisSource, Start, Unread
@@ -27,28 +22,27 @@ _OF_THE_ENTRY: Final = frozenset({"url", "method", "headers", "body", "cookies",
 def entry_of(asked: Asked, spider: str) -> dict[str, Any]:
     """Convert a request into an entry of the API; the executor ``scrapy`` reads its ``meta``.
 
-    Its client id follows from spider and fingerprint, so that it is stored once.
-
-    Raises:
-        NotPortableError: names what an entry cannot hold.
+    Its client id follows from spider and fingerprint, so that it is stored once. Raises
+    NotPortableError (names what an entry cannot hold).
     """
     fields = asked.fields
     entry: dict[str, Any] = {"url": fields["url"], "method": str(fields.get("method", "GET"))}
     headers = {name: ", ".join(values) for name, values in fields.get("headers", ())}
-    cookies = plain_value(fields.get("cookies", {}))
+    cookies = scrapy_wire.plain_value(fields.get("cookies", {}))
     if cookies:
         pairs = cookies.items() if isinstance(cookies, dict) else map(_pair, cookies)
         headers.setdefault("Cookie", "; ".join(f"{_text(k)}={_text(v)}" for k, v in pairs))
     if headers:
         entry["headers"] = headers
-    if body := body_of(fields):
+    if body := scrapy_wire.body_of(fields):
         try:
             entry["body"] = body.decode()
         except UnicodeDecodeError as error:
-            raise NotPortableError("body", "is no text, and an entry has nothing else") from error
+            why = "is no text, and an entry has nothing else"
+            raise scrapy_wire.NotPortableError("body", why) from error
     kept = {name: value for name, value in fields.items() if name not in _OF_THE_ENTRY}
     if kept:
-        entry["meta"] = {META_KEY: json.dumps(kept, separators=(",", ":"))}
+        entry["meta"] = {SCRAPY_META: json.dumps(kept, separators=(",", ":"))}
     own = asked.digest if asked.dont_filter else asked.fingerprint
     entry["client_id"] = _client_id(spider, own)
     return entry
@@ -58,9 +52,9 @@ def entry_of_start(start: Start, spider: str) -> dict[str, Any]:
     """Convert a start URL into an entry of the API; raises as :func:`entry_of`."""
     try:
         request: Any = RedisMixin().make_request_from_data(start.data)
-        fields = fields_of_dict(request.to_dict())
+        fields = scrapy_wire.fields_of_dict(request.to_dict())
     except (ValueError, AttributeError, TypeError) as error:
-        raise NotPortableError("start URL", str(error)) from error
+        raise scrapy_wire.NotPortableError("start URL", str(error)) from error
     # Its origin is of no use to whoever reads the page.
     fields.pop("dont_filter", None)
     fields.pop("_class", None)
@@ -112,7 +106,7 @@ def _pair(cookie: Any) -> tuple[Any, Any]:
     try:
         return cookie["name"], cookie["value"]
     except (TypeError, LookupError) as error:
-        raise NotPortableError("cookies", "are none") from error
+        raise scrapy_wire.NotPortableError("cookies", "are none") from error
 
 
 def _text(value: object) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from crawlfleet.crawling.executors.scrapy_wire import NotPortableError, dump_request
 from crawlfleet.scrapy.engine import CrawlSession
+from crawlfleet.scrapy.journal import Journal, Kept
 from crawlfleet.scrapy.redis import Marks, Pushed, RedisCrawl, Taken
 
 if TYPE_CHECKING:
@@ -29,14 +30,20 @@ class InFlight:
     ``under_way`` returns the requests that the engine is not done with.
     """
 
-    def __init__(self, crawl: RedisCrawl, under_way: "Callable[[], Container[Request]]") -> None:
-        self._crawl = crawl
+    def __init__(
+        self,
+        crawl: RedisCrawl,
+        journal: Journal,
+        under_way: "Callable[[], Container[Request]]",
+    ) -> None:
+        self._crawl, self._journal = crawl, journal
         self._under_way = under_way
         self._ready: deque[tuple[str, Request]] = deque()
         self._handed: dict[Request, str] = {}
         # With how many items had been yielded by then.
         self._done: dict[str, int] = {}
         self._spoiled: set[str] = set()
+        self._lost: set[str] = set()
         self._alone: str | None = None
 
     def __len__(self) -> int:
@@ -98,7 +105,11 @@ class InFlight:
         ended = [id_ for id_, items in self._done.items() if items <= items_sent]
         again = [id_ for id_ in ended if id_ in self._spoiled]
         finished = [id_ for id_ in ended if id_ not in self._spoiled]
-        held = self._crawl.finish(finished)
+        # What Redis has lost is queued again, under other ids.
+        lost = sum(id_ in self._lost for id_ in finished)
+        held = self._crawl.finish(finished) + lost
+        self._journal.end(finished)
+        self._lost.difference_update(ended)
         self._crawl.give_back(again)
         if held < len(finished):
             _log.warning(
@@ -109,6 +120,11 @@ class InFlight:
         for id_ in ended:
             del self._done[id_]
         self._spoiled.difference_update(again)
+
+    def lose(self) -> None:
+        """Note that Redis knows nothing of what is leased: what is not begun is leased anew."""
+        self._ready.clear()
+        self._lost.update(self._ids())
 
     def renew(self) -> None:
         """Renew all leases; a request that another process has by now is not begun."""
@@ -148,13 +164,13 @@ class SendBuffer:
     def add(self, request: "Request", marks: Marks, mark: bytes) -> bool:
         """Take a request, unless its mark is known here; return whether it was taken.
 
-        Raises:
-            NotPortableError: only this process can do it; it is not taken.
+        Raises NotPortableError (only this process can do it; it is not taken).
         """
         if marks is Marks.SEEN and mark in self._known:
             return False
         content = dump_request(request, self._spider, self._session.settings.max_request_bytes)
-        pushed = Pushed(content=content, marks=marks, mark=mark, priority=request.priority)
+        priority = request.priority if self._session.settings.by_priority else 0
+        pushed = Pushed(content=content, marks=marks, mark=mark, priority=priority)
         self._waiting.append((pushed, request))
         if marks is Marks.SEEN:
             self._remember(mark)
@@ -182,20 +198,19 @@ class SendBuffer:
     def flush(self) -> "tuple[int, list[Request]]":
         """Send what waits; return how many were queued, and the requests that were known.
 
-        Raises:
-            StoreError: Redis is away; they still wait.
+        Raises StoreError (Redis is away; they still wait).
         """
         if not self._waiting:
             return 0, []
-        answers = self._session.crawl.push([pushed for pushed, _ in self._waiting])
-        known = [
-            request
-            for (_, request), queued in zip(self._waiting, answers, strict=True)
-            if not queued
-        ]
-        sent = len(self._waiting) - len(known)
+        sent = [pushed for pushed, _ in self._waiting]
+        answers = self._session.crawl.push_each(sent)
+        kept = (Kept(*each) for each in zip(answers, sent, strict=True) if each[0])
+        self._session.journal.add(kept)
+        pairs = zip(self._waiting, answers, strict=True)
+        known = [request for (_, request), queued in pairs if not queued]
+        count = len(self._waiting) - len(known)
         self._waiting.clear()
-        return sent, known
+        return count, known
 
     def forget(self) -> None:
         """Forget the marks, as the crawl was forgotten."""

@@ -1,7 +1,9 @@
 """``crawlfleet.scrapy.Pipeline`` in ``ITEM_PIPELINES``: send items to the data queue (SPEC.md B9).
 
 An item is sent as it is when it reaches this pipeline, under the rule of ``CRAWLFLEET_RULE``. Items
-are sent in batches, and always before the request that yielded them is finished.
+are sent in batches, and always before the request that yielded them is finished. With
+``REDIS_ITEMS_KEY`` they also go, as JSON, to that list, as scrapy-redis has it; without a
+``CRAWLFLEET_BIZ`` they go there alone.
 """
 
 import logging
@@ -13,22 +15,18 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from scrapy import signals
 from scrapy.exceptions import DropItem
 from scrapy.http import Response
+from scrapy.utils.serialize import ScrapyJSONEncoder
 
 from crawlfleet.crawling.executors.scrapy_wire import NotPortableError, item_fields
 from crawlfleet.crawling.records.normalise import LARGEST_ITEM, refuse_large, wire_of
 from crawlfleet.crawling.records.redis import RedisDataQueue
 from crawlfleet.fleet.redis.scheduler import RedisBizs
-from crawlfleet.kernel.errors import (
-    BacklogFullError,
-    ConfigError,
-    InvalidRequestError,
-    Problem,
-    StoreError,
-    StoreUnavailableError,
-)
+from crawlfleet.kernel import errors
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.models import Item
+from crawlfleet.requests.queue.redis.keys import redis_keys
 from crawlfleet.scrapy.engine import session_of
+from crawlfleet.scrapy.redis import beat, gone
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -41,6 +39,8 @@ _SECONDS: Final = 1.0
 #: Bytes that wait for a Redis that is away; a request that yields more is done again.
 _MOST_BYTES: Final = 50_000_000
 _LONGEST_URL: Final = 8_000
+#: The journal's name for the beats of the data queue.
+_ITEMS: Final = "items"
 #: Bytes of JSON that a character takes at most.
 _JSON_BYTES: Final = 6
 
@@ -55,16 +55,13 @@ class _Waiting:
     number: int
     since: float
     size: int = 0
+    # For the list of REDIS_ITEMS_KEY, and whether the data queue has it already.
+    listed: str = ""
+    queued: bool = False
 
 
 class Pipeline:
-    """The pipeline of one crawler.
-
-    Args:
-        crawler: Of Scrapy.
-        clock: Monotonic seconds.
-        most_bytes: Bytes of items that wait for a Redis that is away.
-    """
+    """The pipeline of one crawler; ``most_bytes`` of items wait for a Redis that is away."""
 
     def __init__(
         self,
@@ -76,19 +73,23 @@ class Pipeline:
         self._clock, self._most_bytes = clock, most_bytes
         self._session = session_of(crawler)
         settings = self._session.settings
-        if not settings.biz:
-            problem = Problem("CRAWLFLEET_BIZ", "must name the biz whose records the items become")
-            raise ConfigError([problem])
+        if not settings.biz and not settings.items_key:
+            wanted = "must name the biz whose records the items become, or REDIS_ITEMS_KEY a list"
+            raise errors.ConfigError([errors.Problem("CRAWLFLEET_BIZ", wanted)])
         self._crawler = crawler
         self._queue_key = QueueKey(settings.tenant, settings.biz, settings.queue)
         self._queue = RedisDataQueue(self._session.connection)
-        _check_biz(RedisBizs(self._session.connection), self._queue_key)
+        self._encode = ScrapyJSONEncoder().encode
+        if settings.biz:
+            _check_biz(RedisBizs(self._session.connection), self._queue_key)
         self._waiting: list[_Waiting] = []
         # Those whose page is not known yet, by the identity of the item, which they keep alive.
         self._pageless: dict[int, _Waiting] = {}
         self._bytes = 0
         self._since = self._away_until = 0.0
         self._session.flush_items = self.flush
+        if settings.biz:
+            self._session.check_items = self._check_items
         crawler.signals.connect(self._scraped, signal=signals.item_scraped)
         crawler.signals.connect(self._try_flush, signal=signals.spider_idle)
 
@@ -106,29 +107,32 @@ class Pipeline:
         """
         if self._bytes > self._most_bytes:
             self._session.spoil()
-            raise StoreUnavailableError("redis", "as many items wait as may; the page is repeated")
+            why = "as many items wait as may; the page is repeated"
+            raise errors.StoreUnavailableError("redis", why)
         try:
-            fields = item_fields(item)
+            # A list takes what JSON can be made of, records are more exact.
+            fields = item_fields(item) if self._session.settings.biz else {}
             url = fields.get("url")
             known = url if isinstance(url, str) else ""
             waiting = _Waiting(item, fields, known, self._session.items_given, self._clock())
             wire = self._wire(waiting)
             refuse_large([wire])
-        except (NotPortableError, InvalidRequestError) as error:
-            raise self._dropped(str(error)) from error
-        if (
-            len(self._waiting) >= _TOGETHER
-            or self._bytes >= _TOGETHER_BYTES
-            or (self._waiting and self._clock() - self._since > _SECONDS)
-        ):
+            if self._session.settings.items_key:
+                waiting.listed = self._encode(item)
+        except (NotPortableError, errors.InvalidRequestError, TypeError, ValueError) as error:
+            if self._crawler.stats is not None:
+                self._crawler.stats.inc_value("crawlfleet/items_refused")
+            raise DropItem(f"no record can hold it: {error}") from error
+        is_late = bool(self._waiting) and self._clock() - self._since > _SECONDS
+        if len(self._waiting) >= _TOGETHER or self._bytes >= _TOGETHER_BYTES or is_late:
             self._try_flush()
-        waiting.size = len(wire)
+        waiting.size = len(wire) + len(waiting.listed)
         self._bytes += waiting.size
         self._session.items_given += 1
         if not self._waiting:
             self._since = self._clock()
         self._waiting.append(waiting)
-        if not waiting.url:
+        if self._session.settings.biz and not waiting.url:
             self._pageless[id(item)] = waiting
         return item
 
@@ -151,7 +155,7 @@ class Pipeline:
             (left if not all_of_them and self._may_wait(each) else sent).append(each)
         while sent:
             part = sent[:_TOGETHER]
-            self._queue.put(self._queue_key, [self._wire(each) for each in part])
+            self._send(part)
             del sent[:_TOGETHER]
             self._waiting = sent + left
             for each in part:
@@ -162,8 +166,52 @@ class Pipeline:
                 self._crawler.stats.inc_value("crawlfleet/items", len(part))
         return min((each.number for each in left), default=self._session.items_given)
 
+    def _send(self, part: list[_Waiting]) -> None:
+        settings = self._session.settings
+        if settings.biz and (new := [each for each in part if not each.queued]):
+            wires = [self._wire(each) for each in new]
+            ids = self._queue.name(self._queue_key, len(new))
+            self._queue.put_as(self._queue_key, ids, wires)
+            self._session.journal.add_items(zip(ids, wires, strict=True))
+            self._is_whole()
+            for each in new:
+                each.queued = True
+        if settings.items_key:
+            # Where the answer is lost they are there twice.
+            listed = [each.listed for each in part]
+            self._session.connection.together(("RPUSH", settings.items_key, *listed))
+
+    def _check_items(self) -> None:
+        """Find out which items are stored; put in again what Redis has lost.
+
+        Raises:
+            StoreError: Redis is away.
+            BacklogFullError: the biz has as many items as it may; the same is tried again.
+        """
+        journal = self._session.journal
+        items = redis_keys(self._queue_key).items
+        stored = gone(self._session.connection, items, journal.some_items())
+        if self._is_whole():
+            journal.end_items(stored)
+
+    def _is_whole(self) -> bool:
+        journal, connection = self._session.journal, self._session.connection
+        beats, last = redis_keys(self._queue_key).item_beats, journal.beat(_ITEMS)
+        is_whole = beat(connection, beats, journal.id, last) == 1
+        if not is_whole:
+            count = 0
+            for items in journal.items():
+                ids, wires = zip(*items, strict=True)
+                self._queue.put_as(self._queue_key, ids, wires)
+                count += len(items)
+            if count:
+                _log.warning("Redis has lost the data queue: %d items are put again", count)
+            beat(connection, beats, journal.id, last, force=True)
+        journal.has_beaten(_ITEMS, last + 1)
+        return is_whole
+
     def _may_wait(self, waiting: _Waiting) -> bool:
-        if self._pageless.get(id(waiting.item)) is not waiting:
+        if self._pageless.get(id(waiting.item)) is not waiting or waiting.queued:
             return False
         return self._clock() - waiting.since < _SECONDS
 
@@ -172,7 +220,7 @@ class Pipeline:
             return
         try:
             self.flush(at_last)
-        except (StoreError, BacklogFullError) as error:
+        except (errors.StoreError, errors.BacklogFullError) as error:
             self._away_until = self._clock() + _SECONDS
             _log.warning("%d items wait: %s", len(self._waiting), error)
 
@@ -190,34 +238,23 @@ class Pipeline:
         url = waiting.url[:_LONGEST_URL]
         return wire_of(Item(rule=self._session.settings.rule, url=url, fields=waiting.fields))
 
-    def _dropped(self, why: str) -> DropItem:
-        if self._crawler.stats is not None:
-            self._crawler.stats.inc_value("crawlfleet/items_refused")
-        return DropItem(f"no record can hold it: {why}")
-
 
 def _check_biz(bizs: RedisBizs, queue_key: QueueKey) -> None:
-    """Check that the biz exists before anything is crawled for it.
-
-    Raises:
-        ConfigError: the tenant has no such biz, as its fleet says.
-    """
+    """Raise ConfigError before anything is crawled for a biz that the fleet says is none."""
     try:
         there, others = bizs.ask(queue_key)
-    except StoreError as error:
+    except errors.StoreError as error:
         _log.warning("whether there is a biz %r could not be asked: %s", queue_key.biz, error)
         return
     if there is None:
         _log.warning(
             "no fleet has said yet which bizs the tenant %r has: items for %r wait in Redis until "
             "one does; see that CRAWLFLEET_TENANT and CRAWLFLEET_BIZ are right",
-            queue_key.tenant,
-            queue_key.biz,
+            *(queue_key.tenant, queue_key.biz),
         )
     elif not there:
-        problem = Problem(
-            "CRAWLFLEET_BIZ",
+        said = (
             f"the tenant {queue_key.tenant!r} has no biz {queue_key.biz!r}; "
-            f"it has {', '.join(others)}. One that was just pushed is known within a minute",
+            f"it has {', '.join(others)}. One that was just pushed is known within a minute"
         )
-        raise ConfigError([problem])
+        raise errors.ConfigError([errors.Problem("CRAWLFLEET_BIZ", said)])

@@ -20,7 +20,13 @@ key                                             type    TTL  holds
 ``cf:{scrapy:tenant:crawl}:fingerprints``       STRING  no   how fingerprints are made, see below
 ``cf:{scrapy:tenant:crawl}:ended``              STRING  no   1: to be forgotten when nobody is left
 ``cf:{scrapy:tenant:crawl}:absorbed``           ZSET    yes  batch of start URLs by when it came in
+``cf:{scrapy:tenant:crawl}:counts``             HASH    yes  submitted, done, dead, cancelled in
+                                                             all runs; a month after its end
+``cf:{scrapy:tenant:crawl}:beats``              HASH    yes  journal -> its last number, which tells
+                                                             that nothing of it was lost, or
+                                                             ``forgotten``; and the second of it
 ``cf:{<source>}:taking:tenant:crawl``           LIST    no   a batch's name, then its start URLs
+``cf:{scrapy:tenant:}:crawls``                  HASH    no   crawl -> the biz that it belongs to
 ``cf:{scrapy:tenant:}:bizs``                    HASH    no   biz -> 1 if there is one, else 0, and
                                                              the name of its queue
 ==============================================  ======  ===  =======================================
@@ -38,10 +44,9 @@ of them goes over in steps, by way of ``taking``, which is in the slot of that k
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
-from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import uuid4
 
 import msgspec
@@ -49,44 +54,10 @@ import msgspec
 from crawlfleet.kernel.errors import ConfigError, Problem
 from crawlfleet.kernel.redis.connection import RedisConnection, nonsense, several, text, whole
 from crawlfleet.kernel.redis.server import Script
+from crawlfleet.requests.queue.redis.crawls import CrawlKeys, crawl_keys, crawls_key
 
 #: The hash tag of a key.
 _TAG: Final = re.compile(r"[^{]*\{([^}]+)\}", re.DOTALL)
-
-
-class CrawlKeys(NamedTuple):
-    """The keys of one crawl."""
-
-    queue: str
-    leases: str
-    requests: str
-    seen: str
-    starts: str
-    dead: str
-    deaths: str
-    processes: str
-    serial: str
-    fingerprints: str
-    ended: str
-
-
-@lru_cache(maxsize=256)
-def crawl_keys(tenant: str, crawl: str) -> CrawlKeys:
-    """Return the keys of a tenant's crawl.
-
-    >>> crawl_keys("acme", "shop").queue
-    'cf:{scrapy:acme:shop}:queue'
-    """
-    return CrawlKeys(*(f"cf:{{scrapy:{tenant}:{crawl}}}:{name}" for name in CrawlKeys._fields))
-
-
-def absorbed_key(tenant: str, crawl: str) -> str:
-    """Return the key of the batches of start URLs that came from another slot.
-
-    >>> absorbed_key("acme", "shop")
-    'cf:{scrapy:acme:shop}:absorbed'
-    """
-    return f"cf:{{scrapy:{tenant}:{crawl}}}:absorbed"
 
 
 def taking_key(source: str, tenant: str, crawl: str) -> str:
@@ -115,7 +86,8 @@ _LONGEST_URL: Final = 2_000
 #: What an entry begins with: a request, or a start URL.
 _KIND: Final = (b"r", b"s")
 
-_ENTER: Final = Script("scrapy/crawl_enter")
+_JOURNALS: Final = "scrapy/journal_prelude"
+_ENTER: Final = Script("scrapy/crawl_enter", _JOURNALS)
 _PUSH: Final = Script("scrapy/crawl_push")
 _ABSORB: Final = Script("scrapy/crawl_absorb")
 _TAKE_STARTS: Final = Script("scrapy/crawl_take_starts")
@@ -127,7 +99,9 @@ _FINISH: Final = Script("scrapy/crawl_finish")
 _GIVE_BACK: Final = Script("scrapy/crawl_give_back")
 _DEAD: Final = Script("scrapy/crawl_dead")
 _LOAD: Final = Script("scrapy/crawl_load")
-_LEAVE: Final = Script("scrapy/crawl_leave")
+_LEAVE: Final = Script("scrapy/crawl_leave", _JOURNALS)
+_BEAT: Final = Script("scrapy/journal_beat", _JOURNALS)
+_GONE: Final = Script("scrapy/journal_gone")
 
 
 class Order(StrEnum):
@@ -213,16 +187,13 @@ class Entered(CrawlLoad, frozen=True, kw_only=True):
 
 
 class RedisCrawl:
-    """A crawl, for one of its processes.
+    """A crawl, for one of its processes: ``process`` is a unique id without a colon.
 
-    Args:
-        connection: The Redis of the fleet.
-        tenant: The crawl's.
-        crawl: Its name; processes with the same one share it.
-        process: A unique id without a colon.
-        lease_ms: How long a lease lasts that is not renewed.
-        attempts: At a request whose processes end; the last one is alone.
-        order: Among equal priorities.
+    A lease that is not renewed lasts ``lease_ms``. There are ``attempts`` at a request whose
+    processes end, of which the last one is alone; ``order`` is that among equal priorities.
+    ``known_by`` is the crawl whose fingerprints it shares, its own by default.
+
+    Raises ConfigError (on a cluster, the fingerprints of another crawl are in another slot).
     """
 
     def __init__(
@@ -235,26 +206,28 @@ class RedisCrawl:
         lease_ms: int = 60_000,
         attempts: int = ATTEMPTS,
         order: Order = Order.OLDEST,
+        known_by: str = "",
     ) -> None:
-        self._redis = connection
-        self._process = process
-        self._lease_ms = lease_ms
-        self._attempts = attempts
-        self._order = order
+        self._redis, self._process = connection, process
+        self._lease_ms, self._attempts, self._order = lease_ms, attempts, order
         self._name = tenant, crawl
         self.keys: CrawlKeys = crawl_keys(tenant, crawl)
+        if known_by and known_by != crawl:
+            seen = crawl_keys(tenant, known_by).seen
+            if connection.are_apart(seen, self.keys.queue):
+                why = f"on a cluster it must name what SCHEDULER_QUEUE_KEY does, {crawl!r}"
+                raise ConfigError([Problem("SCHEDULER_DUPEFILTER_KEY", why)])
+            self.keys = self.keys._replace(seen=seen)
 
     def enter(self, *, flush: bool = False) -> Entered:
         """Take part; ``flush`` forgets the crawl first, unless others take part."""
         keys = self.keys
-        answer = self._redis.again(
-            _ENTER,
-            (
-                *(keys.processes, keys.queue, keys.leases, keys.starts),
-                *(keys.requests, keys.seen, keys.fingerprints, keys.ended, keys.deaths),
-            ),
-            *(self._process, self._lease_ms, int(flush)),
+        touched = (
+            *(keys.processes, keys.queue, keys.leases, keys.starts),
+            *(keys.requests, keys.seen, keys.fingerprints, keys.ended, keys.deaths),
+            *(keys.counts, keys.beats),
         )
+        answer = self._redis.again(_ENTER, touched, self._process, self._lease_ms, int(flush))
         queued, leased, others, flushed, fingerprints = several(answer, 5)
         return Entered(
             queued=whole(queued),
@@ -270,47 +243,52 @@ class RedisCrawl:
         The script that queues a request marks it: no crash can come in between. Where a reply is
         lost the call is repeated, and a request without a mark may be queued twice.
         """
+        return [bool(each) for each in self.push_each(requests)]
+
+    def push_each(self, requests: Sequence[Pushed]) -> list[str]:
+        """Do so; return the id of each, empty where it is known."""
         keys = self.keys
-        queued: list[bool] = []
-        for part in _parts(requests):
+        queued: list[str] = []
+        for first in range(0, len(requests), _PUSHED):
+            part = requests[first : first + _PUSHED]
             arguments: list[str | bytes | int] = [self._order]
             for each in part:
                 content = _KIND[each.start] + each.content
                 arguments += [each.marks, each.mark, -each.priority, content]
-            touched = (keys.queue, keys.requests, keys.seen, keys.starts, keys.serial)
-            answer = text(self._redis.again(_PUSH, touched, *arguments))
-            if len(answer) != len(part):
-                raise nonsense()
-            queued += [each == ord("1") for each in answer]
+            touched = (
+                *(keys.queue, keys.requests, keys.seen),
+                *(keys.starts, keys.serial, keys.counts),
+            )
+            answers = several(self._redis.again(_PUSH, touched, *arguments), len(part))
+            queued += [text(each).decode() for each in answers]
         return queued
 
-    def absorb(self, source: str, number: int) -> int:
-        """Queue up to ``number`` start URLs of a list, set or sorted set; return how many.
+    def absorb(self, source: str, number: int) -> list[tuple[str, bytes]]:
+        """Queue up to ``number`` start URLs of a list, set or sorted set; return ids and URLs.
 
-        Raises:
-            ConfigError: on a cluster, no key can be in the slot of the source's name.
+        Raises ConfigError (on a cluster, no key can be in the slot of the source's name).
         """
         if self._redis.are_apart(source, self.keys.queue):
             return self._absorb_from_afar(source, number)
-        keys = (source, self.keys.queue, self.keys.requests, self.keys.serial)
-        return whole(self._redis.once(_ABSORB, keys, self._order, number))
+        keys = (source, self.keys.queue, self.keys.requests, self.keys.serial, self.keys.counts)
+        return _pairs(self._redis.once(_ABSORB, keys, self._order, number))
 
-    def _absorb_from_afar(self, source: str, number: int) -> int:
+    def _absorb_from_afar(self, source: str, number: int) -> list[tuple[str, bytes]]:
         """Do so in three steps, each of which may be repeated, by another process too.
 
         A batch is kept in the slot of its source until it has entered the queue, once.
         """
         taking = taking_key(source, *self._name)
         if self._redis.are_apart(source, taking):
-            raise ConfigError(
-                [Problem(source, "has a } and no {...}: a cluster needs another name")]
-            )
+            why = "has a } and no {...}: a cluster needs another name"
+            raise ConfigError([Problem(source, why)])
         taken = self._redis.again(_TAKE_STARTS, (source, taking), uuid4().hex, number)
         batch = [text(each) for each in several(taken)]
         if not batch:
-            return 0
-        keys = (self.keys.queue, self.keys.requests, self.keys.serial, absorbed_key(*self._name))
-        entered = whole(self._redis.again(_ENTER_STARTS, keys, self._order, *batch))
+            return []
+        own = (self.keys.queue, self.keys.requests, self.keys.serial)
+        keys = (*own, self.keys.absorbed, self.keys.counts)
+        entered = _pairs(self._redis.again(_ENTER_STARTS, keys, self._order, *batch))
         whole(self._redis.again(_TAKEN, (taking,), batch[0]))
         return entered
 
@@ -321,13 +299,9 @@ class RedisCrawl:
         ended is leased alone, to a process that has none; after it the request is leased to be
         marked dead.
         """
-        answer = several(
-            self._redis.once(
-                _LEASE,
-                (self.keys.leases, self.keys.queue, self.keys.requests, self.keys.deaths),
-                *(self._process, number, self._lease_ms, self._attempts, held),
-            )
-        )
+        keys = (self.keys.leases, self.keys.queue, self.keys.requests, self.keys.deaths)
+        limits = (self._process, number, self._lease_ms, self._attempts, held)
+        answer = several(self._redis.once(_LEASE, keys, *limits))
         if len(answer) % 3 != 1:
             raise nonsense()
         taken = []
@@ -338,18 +312,15 @@ class RedisCrawl:
 
     def renew(self, ids: Sequence[str]) -> set[str]:
         """Renew the process and these leases; return the ids that it has lost."""
-        answer = self._redis.again(
-            _RENEW,
-            (self.keys.processes, self.keys.leases),
-            *(self._process, self._lease_ms, "\n".join(ids)),
-        )
+        keys, mine = (self.keys.processes, self.keys.leases), (self._process, self._lease_ms)
+        answer = self._redis.again(_RENEW, keys, *mine, "\n".join(ids))
         return {text(each).decode() for each in several(answer)}
 
     def finish(self, ids: Sequence[str]) -> int:
         """Remove finished requests; return how many the process had leased."""
         if not ids:
             return 0
-        keys = (self.keys.leases, self.keys.requests, self.keys.deaths)
+        keys = (self.keys.leases, self.keys.requests, self.keys.deaths, self.keys.counts)
         return whole(self._redis.again(_FINISH, keys, self._process, "\n".join(ids)))
 
     def give_back(self, ids: Sequence[str]) -> int:
@@ -361,10 +332,24 @@ class RedisCrawl:
 
     def mark_dead(self, id: str, reason: str) -> bool:  # noqa: A002  as the field of Taken
         """Keep a request among the dead ones; return whether the process had leased it."""
-        keys = (self.keys.leases, self.keys.requests, self.keys.dead, self.keys.deaths)
+        own = (self.keys.leases, self.keys.requests, self.keys.dead, self.keys.deaths)
+        keys = (*own, self.keys.counts)
         line = " ".join(reason.split())[:_LONGEST_REASON]
         answer = self._redis.once(_DEAD, keys, self._process, id, line, DEAD_KEPT)
         return whole(answer) == 1
+
+    def beat(self, journal: str, expected: int, *, force: bool = False) -> int:
+        """Raise a journal's number; return 1, or 0 where Redis has lost it, or 2: forgotten."""
+        return beat(self._redis, self.keys.beats, journal, expected, force=force)
+
+    def gone(self, ids: Sequence[str]) -> list[str]:
+        """Return those of these requests that are neither queued nor leased any more."""
+        return gone(self._redis, self.keys.requests, ids)
+
+    def belong_to(self, biz: str) -> None:
+        """Note the biz in whose ledger the crawl is."""
+        tenant, crawl = self._name
+        self._redis.together(("HSET", crawls_key(tenant), crawl, biz))
 
     def load(self) -> CrawlLoad:
         """Count what is left."""
@@ -375,15 +360,12 @@ class RedisCrawl:
     def leave(self, forget: Forget) -> bool:
         """Leave the crawl; return whether it was forgotten."""
         keys = self.keys
-        answer = self._redis.again(
-            _LEAVE,
-            (
-                *(keys.processes, keys.queue, keys.leases, keys.requests),
-                *(keys.seen, keys.starts, keys.fingerprints, keys.ended, keys.deaths),
-            ),
-            *(self._process, forget),
+        touched = (
+            *(keys.processes, keys.queue, keys.leases, keys.requests),
+            *(keys.seen, keys.starts, keys.fingerprints, keys.ended, keys.deaths),
+            *(keys.counts, keys.beats),
         )
-        return whole(answer) == 1
+        return whole(self._redis.again(_LEAVE, touched, self._process, forget)) == 1
 
     def learn(self, marks: Sequence[bytes]) -> int:
         """Mark fingerprints as seen; return how many were new."""
@@ -403,6 +385,22 @@ class RedisCrawl:
         self._redis.together(("SET", self.keys.fingerprints, fingerprints))
 
 
-def _parts(requests: Sequence[Pushed]) -> Iterator[Sequence[Pushed]]:
-    for first in range(0, len(requests), _PUSHED):
-        yield requests[first : first + _PUSHED]
+def beat(
+    connection: RedisConnection, key: str, journal: str, expected: int, *, force: bool = False
+) -> int:
+    """Raise a journal's number; return 1, or 0 where Redis has lost it, or 2: forgotten."""
+    numbers = (expected, expected + 1, int(force))
+    return whole(connection.again(_BEAT, (key,), journal, *numbers))
+
+
+def gone(connection: RedisConnection, key: str, ids: Sequence[str]) -> list[str]:
+    """Return those that a HASH has not."""
+    answer = several(connection.again(_GONE, (key,), *ids)) if ids else []
+    return [text(each).decode() for each in answer]
+
+
+def _pairs(answer: object) -> list[tuple[str, bytes]]:
+    flat = several(answer)
+    if len(flat) % 2:
+        raise nonsense()
+    return [(text(flat[at]).decode(), text(flat[at + 1])) for at in range(0, len(flat), 2)]

@@ -37,8 +37,7 @@ class UnreadablePickleError(ValueError):
 def loads(content: bytes) -> Any:
     """Load a value of None, bool, int, float, str, bytes, list, tuple, dict and sets.
 
-    Raises:
-        UnreadablePickleError: it names anything else, or is broken or too large.
+    Raises UnreadablePickleError (it names anything else, or is broken or too large).
     """
     if len(content) > LARGEST:
         raise UnreadablePickleError(f"has {len(content):,} bytes, {LARGEST:,} is the most")
@@ -102,7 +101,7 @@ class _Reader(pickle._Unpickler):  # noqa: SLF001  the one in Python, see above
         if (module, name) == ("_codecs", "encode"):
             return _encoder()
         if name == "bytes" and module in {"builtins", "__builtin__"}:
-            return _no_bytes()
+            return lambda: b""  # for empty ones: with an argument it would be memory of any size
         if name in _SETS and module in {"builtins", "__builtin__"}:
             return _set_maker(_SETS[name])
         raise UnreadablePickleError(f"asks for {module}.{name}, which is not plain data")
@@ -125,11 +124,6 @@ def _encoder() -> Callable[..., bytes]:
         return text.encode("latin-1")
 
     return encode
-
-
-def _no_bytes() -> Callable[[], bytes]:
-    """Make the one for empty bytes. With an argument it would be memory of any size."""
-    return lambda: b""
 
 
 _SETS: Final[Mapping[str, Callable[[Iterable[Any]], Any]]] = {"set": set, "frozenset": frozenset}
@@ -229,15 +223,12 @@ class RedisSource:
         self._keys = keys
 
     def counts(self) -> Counts:
-        """Count the entries.
-
-        Raises:
-            StoreUnavailableError: Redis does not answer.
-        """
+        """Count the entries. Raises StoreUnavailableError (Redis does not answer)."""
+        keys, size = self._keys, self._size
         return Counts(
-            requests=self._size(self._keys.requests),
-            fingerprints=self._size(self._keys.dupefilter),
-            start_urls=self._size(self._keys.start_urls),
+            requests=size(keys.requests),
+            fingerprints=size(keys.dupefilter),
+            start_urls=size(keys.start_urls),
         )
 
     def alike(self, patterns: Iterable[str], most: int) -> list[str]:
@@ -328,8 +319,6 @@ class RedisSource:
             if name not in staying:
                 self._redis.together(("UNLINK", key))  # each by itself: they may be on many nodes
         return True
-
-    # ---- kinds of keys ----------------------------------------------------------------------
 
     def _kind(self, key: str) -> str:
         (kind,) = self._redis.together(("TYPE", key))

@@ -29,7 +29,9 @@ from crawlfleet.scrapy import engine
 from crawlfleet.scrapy.engine import session_of
 from crawlfleet.scrapy.fingerprints import DupeFilter
 from crawlfleet.scrapy.in_flight import MOST, TOGETHER, InFlight, SendBuffer
-from crawlfleet.scrapy.redis import CrawlLoad, Forget, Marks, Taken, url_in
+from crawlfleet.scrapy.journal import Kept
+from crawlfleet.scrapy.loss import LossCheck
+from crawlfleet.scrapy.redis import CrawlLoad, Forget, Marks, Pushed, Taken, url_in
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -44,6 +46,8 @@ _RENEWALS: Final = 3
 _EMPTY_SECONDS: Final = 0.2
 #: A Redis that was away is not asked again sooner.
 _AWAY_SECONDS: Final = 1.0
+#: What has ended elsewhere, and whether Redis has lost anything, is found out this often.
+_CHECK_SECONDS: Final = 5.0
 #: Attempts of a process that ends to leave a crawl while Redis is away.
 _LEAVE_TRIES: Final = 3
 #: In the meta of a start request that was queued, and of what middlewares make of it.
@@ -53,14 +57,10 @@ AWAY_REASON: Final = "redis_unavailable"
 
 
 class Scheduler(BaseScheduler):
-    """The scheduler of one crawler.
+    """The scheduler of one crawler; ``looping`` makes the loop for what the engine does not call.
 
-    Args:
-        crawler: Of Scrapy.
-        looping: Makes the loop for what the engine does not call.
-        clock: Monotonic seconds.
-        together: Requests that are sent at once.
-        most: Requests that wait for a Redis that is away; then the crawl ends.
+    ``together`` requests are sent at once. When ``most`` wait for a Redis that is away the crawl
+    ends.
     """
 
     def __init__(
@@ -79,10 +79,13 @@ class Scheduler(BaseScheduler):
         self._settings = self._session.settings
         self._crawl = self._session.crawl
         self._filter = self._make_filter()
-        self._in_flight = InFlight(self._crawl, lambda: engine.under_way(crawler))
+        self._in_flight = InFlight(
+            self._crawl, self._session.journal, lambda: engine.under_way(crawler)
+        )
+        self._loss = LossCheck(self._session, self._restored)
         self._local: set[Request] = set()
         self._loop = looping(self._tick)
-        self._away_until = self._empty_until = self._renew_at = 0.0
+        self._away_until = self._empty_until = self._renew_at = self._check_at = 0.0
         self._busy_at = clock()
         self._away = self._waited = self._ending = False
 
@@ -92,23 +95,23 @@ class Scheduler(BaseScheduler):
         return cls(crawler)
 
     def open(self, spider: "Spider") -> Any:
-        """Take part in the crawl, which may be under way.
-
-        Raises:
-            StoreError: Redis is not there.
-        """
+        """Take part in the crawl, which may be under way; StoreError where Redis is not there."""
         self._spider = spider
         self._outgoing = SendBuffer(self._session, spider)
         found = self._crawl.enter(flush=self._settings.flush)
+        if self._settings.biz:
+            self._crawl.belong_to(self._settings.biz)
         self._session.fingerprints = found.fingerprints
         self._session.spoil = self._in_flight.spoil
+        if found.flushed:
+            self._session.journal.forget()
+        self._loss.is_whole()
+        self._session.check_items()
         if self._settings.flush and not found.flushed:
             self._say("others take part in the crawl: SCHEDULER_FLUSH_ON_START has no effect")
         if found.queued or found.leased:
-            self._say(
-                f"Resuming crawl ({found.queued} requests scheduled, {found.leased} leased, "
-                f"{found.others} other processes)"
-            )
+            left = f"{found.queued} requests scheduled, {found.leased} leased"
+            self._say(f"Resuming crawl ({left}, {found.others} other processes)")
         self._renew_at = self._clock() + self._settings.lease_seconds / _RENEWALS
         self._crawler.signals.connect(self._on_idle, signal=signals.spider_idle)
         self._loop.start(_TICK_SECONDS, now=False)
@@ -128,7 +131,14 @@ class Scheduler(BaseScheduler):
             try:
                 self._exchange(at_last=True)
                 self._in_flight.release()
+                if not self._loss.is_whole():
+                    forget = Forget.NEVER if forget is Forget.FINISHED else forget
+                elif reason == "finished":
+                    self._session.journal.forget()
+                self._session.check_items()
                 if self._crawl.leave(forget):
+                    self._session.forgotten = True
+                    self._session.journal.forget()
                     self._outgoing.forget()
                 break
             except (StoreError, BacklogFullError) as error:
@@ -136,6 +146,7 @@ class Scheduler(BaseScheduler):
         else:
             _log.error("the requests of this process are free when its leases end: %s", last)
         self._session.connection.close()
+        self._session.journal.close()
         return self._filter.close(reason)
 
     def enqueue_request(self, request: Request) -> bool:
@@ -174,6 +185,8 @@ class Scheduler(BaseScheduler):
         load = self._load()
         if load is None or load.queued:
             return True
+        if not load.leased and not self._is_still_whole():
+            return True
         if load.leased and not self._waited:
             self._waited = True
             self._say(f"nothing is queued; waiting for {load.leased} requests under way elsewhere")
@@ -181,8 +194,6 @@ class Scheduler(BaseScheduler):
 
     def __len__(self) -> int:
         return len(self._outgoing) + len(self._outgoing.local) + len(self._in_flight)
-
-    # ---- what comes in ----------------------------------------------------------------------
 
     def _make_filter(self) -> Any:
         """Make the project's dupefilter, by default ours."""
@@ -232,8 +243,6 @@ class Scheduler(BaseScheduler):
             engine.close_spider(self._crawler, AWAY_REASON)
         return False
 
-    # ---- what goes out ----------------------------------------------------------------------
-
     def _lease(self) -> bool:
         """Lease more requests; return whether there are any."""
         now = self._clock()
@@ -252,8 +261,13 @@ class Scheduler(BaseScheduler):
         return len(self._in_flight) > 0
 
     def _absorb(self, wanted: int) -> int:
-        number = getattr(self._spider, "redis_batch_size", None) or wanted
-        return self._crawl.absorb(self._settings.start_urls_key or "", int(number))
+        number = self._settings.start_urls_batch or wanted
+        taken = self._crawl.absorb(self._settings.start_urls_key or "", number)
+        if taken:
+            starts = (Kept(id_, Pushed(content=url, start=True)) for id_, url in taken)
+            self._session.journal.add(starts)
+            self._loss.is_whole()
+        return len(taken)
 
     def _take(self, number: int) -> None:
         taken, inherited = self._in_flight.lease(number, len(self._local))
@@ -310,8 +324,6 @@ class Scheduler(BaseScheduler):
         self._count("scheduler/dequeued/redis")
         return request
 
-    # ---- Redis ------------------------------------------------------------------------------
-
     def _exchange(self, *, at_last: bool = False) -> None:
         """Send what was yielded, then finish the requests that yielded it.
 
@@ -324,6 +336,7 @@ class Scheduler(BaseScheduler):
         self._in_flight.settle(self._session.items_given)
         queued, known = self._outgoing.flush()
         if queued:
+            self._loss.is_whole()
             self._empty_until = 0.0
             self._count("scheduler/enqueued", queued)
             self._count("scheduler/enqueued/redis", queued)
@@ -348,6 +361,28 @@ class Scheduler(BaseScheduler):
             self._say("Redis takes what is given again")
         return True
 
+    def _is_still_whole(self) -> bool:
+        try:
+            return self._loss.is_whole()
+        except StoreError as error:
+            self._note_away(error)
+            return False
+
+    def _restored(self, number: int) -> None:
+        """Note that Redis had lost the crawl, and so many requests are queued again."""
+        self._in_flight.lose()
+        self._empty_until = 0.0
+        _log.warning("Redis has lost the crawl: %d requests are queued again", number)
+        self._count("scheduler/restored", number)
+
+    def _check(self) -> None:
+        """Find out what has ended elsewhere or was lost, requests and items."""
+        self._check_at = self._clock() + _CHECK_SECONDS
+        self._loss.end_what_is_gone()
+        if self._settings.biz:
+            self._crawl.belong_to(self._settings.biz)
+        self._session.check_items()
+
     def _load(self) -> CrawlLoad | None:
         if not self._try_exchange():
             return None
@@ -371,16 +406,17 @@ class Scheduler(BaseScheduler):
                 self._renew_at = self._clock() + self._settings.lease_seconds / _RENEWALS
             except StoreError as error:
                 self._note_away(error)
-        self._try_exchange()
+        if self._try_exchange() and self._clock() >= self._check_at:
+            try:
+                self._check()
+            except (StoreError, BacklogFullError) as error:
+                self._note_away(error)
         engine.wake(self._crawler)
 
     def _on_idle(self) -> None:
         """Keep the spider open while more may come: start URLs, or as long as configured."""
         if self._clock() - self._busy_at < self._settings.idle_seconds:
             raise DontCloseSpider
-
-    # ---- log and stats
-    # ------------------------------------------------------------------------------
 
     def _say(self, sentence: str) -> None:
         _log.info(sentence, extra={"spider": self._spider})

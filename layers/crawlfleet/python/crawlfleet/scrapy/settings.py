@@ -9,14 +9,23 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
 from crawlfleet.crawling.executors.scrapy_wire import MOST_BYTES
 from crawlfleet.kernel.errors import ConfigError, Problem, StoreError
-from crawlfleet.kernel.names import DEFAULT_TENANT, ENV_REDIS_URL
+from crawlfleet.kernel.names import (
+    DEFAULT_TENANT,
+    ENV_PLAIN_STORES,
+    ENV_REDIS_URL,
+    NEEDS_TLS,
+    needs_tls,
+)
 from crawlfleet.kernel.validation import named
+from crawlfleet.scrapy import scrapy_redis
 from crawlfleet.scrapy.redis import ATTEMPTS, Forget, Order
 
 if TYPE_CHECKING:
@@ -30,9 +39,16 @@ _CLOSING: Final = ("scrapy.core.engine", "scrapy.utils.signal")
 
 #: Every setting of ours; :mod:`crawlfleet.scrapy.settings` says what they mean.
 SETTINGS: Final = (
+    *("CRAWLFLEET_API_KEY", "CRAWLFLEET_API_URL"),
     *("CRAWLFLEET_ATTEMPTS", "CRAWLFLEET_BATCH", "CRAWLFLEET_BIZ", "CRAWLFLEET_CRAWL"),
-    *("CRAWLFLEET_LEASE_SECONDS", "CRAWLFLEET_MAX_REQUEST_BYTES", "CRAWLFLEET_ORDER"),
-    *("CRAWLFLEET_QUEUE", "CRAWLFLEET_REDIS_PASSWORD", "CRAWLFLEET_REDIS_URL"),
+    *(
+        "CRAWLFLEET_JOURNAL",
+        "CRAWLFLEET_LEASE_SECONDS",
+        "CRAWLFLEET_MAX_REQUEST_BYTES",
+        "CRAWLFLEET_ORDER",
+    ),
+    *("CRAWLFLEET_PLAIN_STORES", "CRAWLFLEET_QUEUE"),
+    *("CRAWLFLEET_REDIS_PASSWORD", "CRAWLFLEET_REDIS_URL"),
     *("CRAWLFLEET_RULE", "CRAWLFLEET_START_ONCE", "CRAWLFLEET_TENANT"),
 )
 _OURS: Final = "CRAWLFLEET_"
@@ -98,9 +114,10 @@ def unknown(given: Iterable[str]) -> Iterator[str]:
             yield f"{name[:80]} is no setting: there are {named(SETTINGS, name)}"
 
 
-def warn_of_unknown(given: Iterable[str]) -> None:
-    """Log a warning for each."""
-    for line in unknown(given):
+def warn_of_unknown(given: "BaseSettings") -> None:
+    """Log a warning for each, and for each setting of scrapy-redis that is not obeyed."""
+    overruled = scrapy_redis.overruled(given) if _own(given, ENV_REDIS_URL) else ()
+    for line in (*unknown(given), *scrapy_redis.warnings(given), *overruled):
         _log.warning("%s", line)
 
 
@@ -111,20 +128,31 @@ START_URLS_KEY: Final = "%(name)s:start_urls"
 
 _SLUG: Final = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
 _CRAWL: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
+#: What a key of scrapy-redis may name: as above, with the colons that such keys have.
+_SHARED: Final = re.compile(r"[A-Za-z0-9_.:-]{1,128}\Z")
 _RULE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 
 
 class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a project, each as ``CRAWLFLEET_`` and the name in capitals.
 
-    ``redis_url`` may also be in the environment; or ``REDIS_URL``, as with scrapy-redis. ``biz``
-    is where items go; only the pipeline needs it. ``crawl`` is what processes share, by default
-    the spider's name; ``rule`` is what records are filed under, by default that too.
+    ``redis_url`` may also be in the environment; or ``REDIS_URL``, ``REDIS_HOST``, ``REDIS_PORT``,
+    ``REDIS_DB`` and ``REDIS_PARAMS`` say it, as with scrapy-redis. Another machine needs TLS by the
+    former, unless ``CRAWLFLEET_PLAIN_STORES`` has its host. ``biz`` is where items go; only
+    the pipeline needs it, where ``items_key`` (``REDIS_ITEMS_KEY``) names no list of JSON that they
+    go to. ``crawl`` is what processes share, by default what ``SCHEDULER_QUEUE_KEY`` names, which
+    is the spider's name by default; ``known_by`` names the crawl whose fingerprints are shared, by
+    ``SCHEDULER_DUPEFILTER_KEY``. ``rule`` is what records are filed under, by default the spider's
+    name.
     ``lease_seconds`` after a process has died its requests are done by another. ``batch`` requests
     are leased at once, by default as many as ``CONCURRENT_REQUESTS``. A request whose processes end
     while they have it is begun ``attempts`` times, then it is dead. Of equal priority the
-    ``oldest`` is served first, or the ``newest`` by ``order``. With ``start_once`` a start request
+    ``oldest`` is served first, or the ``newest`` by ``order``; ``SCHEDULER_QUEUE_CLASS`` may say so
+    for all of whatever priority (``by_priority``). With ``start_once`` a start request
     is queued once a run, however many processes take part and however often they are started.
+
+    ``journal`` is the folder of what is put into Redis again when that has lost it, by default in
+    the project's ``.scrapy``; ``memory`` keeps it no longer than the process.
 
     ``forget``, from ``SCHEDULER_PERSIST``: unset, a crawl that has come to its end is forgotten and
     one that was interrupted goes on; true, nothing ever is; false, everything is when the last
@@ -139,59 +167,93 @@ class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
     biz: str = ""
     queue: str = "main"
     crawl: str
+    known_by: str
     rule: str
     lease_seconds: float = 60.0
     batch: int = 16
     attempts: int = ATTEMPTS
     order: Order = Order.OLDEST
+    by_priority: bool = True
     start_once: bool = True
     max_request_bytes: int = MOST_BYTES
     forget: Forget = Forget.FINISHED
     flush: bool = False
     idle_seconds: float = 0.0
     start_urls_key: str | None = None
+    start_urls_batch: int | None = None
+    items_key: str | None = None
+    stats_key: str
+    journal: str | None = None
 
 
 def read_settings(given: "BaseSettings", spider: "Spider") -> ProjectSettings:
-    """Read the settings of a project for one of its spiders.
-
-    Raises:
-        ConfigError: names every setting that is wrong.
-    """
+    """Read the settings of a project for a spider; ConfigError names every wrong one."""
     problems = list(_problems(given, spider))
     if problems:
         raise ConfigError(problems)
     reads_starts = hasattr(spider, "make_request_from_data")
+    order, by_priority = scrapy_redis.queue(given)
+    items_key = given.get("REDIS_ITEMS_KEY")
+    stats_key = given.get("STATS_KEY") or scrapy_redis.STATS_KEY
     return ProjectSettings(
         redis_url=_address(given),
-        password=given.get(ENV_REDIS_PASSWORD) or os.environ.get(ENV_REDIS_PASSWORD) or None,
+        password=_own(given, ENV_REDIS_PASSWORD) or scrapy_redis.password(given),
         tenant=given.get("CRAWLFLEET_TENANT", DEFAULT_TENANT),
         biz=given.get("CRAWLFLEET_BIZ", ""),
         queue=given.get("CRAWLFLEET_QUEUE", "main"),
         crawl=_crawl(given, spider),
+        known_by=_known_by(given, spider),
         rule=given.get("CRAWLFLEET_RULE") or spider.name,
         lease_seconds=given.getfloat("CRAWLFLEET_LEASE_SECONDS", 60.0),
         batch=given.getint("CRAWLFLEET_BATCH") or given.getint("CONCURRENT_REQUESTS", 16),
         attempts=given.getint("CRAWLFLEET_ATTEMPTS", ATTEMPTS),
-        order=Order(given.get("CRAWLFLEET_ORDER", Order.OLDEST)),
+        order=Order(given.get("CRAWLFLEET_ORDER") or order),
+        by_priority=by_priority,
         start_once=given.getbool("CRAWLFLEET_START_ONCE", default=True),
         max_request_bytes=given.getint("CRAWLFLEET_MAX_REQUEST_BYTES", MOST_BYTES),
         forget=_forget(given),
         flush=given.getbool("SCHEDULER_FLUSH_ON_START"),
         idle_seconds=_idle_seconds(given, spider, reads_starts=reads_starts),
         start_urls_key=_start_urls_key(given, spider) if reads_starts else None,
+        start_urls_batch=_start_urls_batch(given, spider),
+        items_key=scrapy_redis.spider_key(items_key, spider.name) if items_key else None,
+        stats_key=scrapy_redis.spider_key(stats_key, spider.name),
+        journal=given.get("CRAWLFLEET_JOURNAL"),
     )
 
 
 def _address(given: "BaseSettings") -> str:
-    for found in (given.get(ENV_REDIS_URL), os.environ.get(ENV_REDIS_URL), given.get("REDIS_URL")):
-        if found:
-            return str(found)
-    return ""
+    return _own(given, ENV_REDIS_URL) or scrapy_redis.address(given)
+
+
+def _own(given: "BaseSettings", name: str) -> str:
+    """Return a setting of ours that may also be in the environment; "" where it is in neither."""
+    return str(given.get(name) or os.environ.get(name) or "")
+
+
+def _is_plain(given: "BaseSettings") -> bool:
+    """Tell whether the fleet's Redis is another machine and would be reached without TLS."""
+    plain = [host.strip() for host in _own(given, ENV_PLAIN_STORES).split(",")]
+    with suppress(ValueError):  # the driver says what is wrong with it
+        url = urlsplit(_own(given, ENV_REDIS_URL))
+        return url.scheme in {"redis", "redis+cluster"} and needs_tls(
+            url.hostname or "localhost", plain
+        )
+    return False
 
 
 def _crawl(given: "BaseSettings", spider: "Spider") -> str:
-    return str(given.get("CRAWLFLEET_CRAWL") or spider.name)
+    named = given.get("CRAWLFLEET_CRAWL")
+    return str(
+        named or scrapy_redis.shared_name(given, "SCHEDULER_QUEUE_KEY", ":requests", spider.name)
+    )
+
+
+def _known_by(given: "BaseSettings", spider: "Spider") -> str:
+    """Name the crawl whose fingerprints this one shares: its own, unless a key says another."""
+    if not given.get("SCHEDULER_DUPEFILTER_KEY") and not given.get("SCHEDULER_QUEUE_KEY"):
+        return _crawl(given, spider)
+    return scrapy_redis.shared_name(given, "SCHEDULER_DUPEFILTER_KEY", ":dupefilter", spider.name)
 
 
 def _forget(given: "BaseSettings") -> Forget:
@@ -213,13 +275,31 @@ def _start_urls_key(given: "BaseSettings", spider: "Spider") -> str:
     return str(key) % {"name": spider.name}
 
 
+def _start_urls_batch(given: "BaseSettings", spider: "Spider") -> int | None:
+    """Return how many start URLs are taken at once: the class says it, or the setting.
+
+    The spiders of scrapy-redis overwrite what they are not given by ``CONCURRENT_REQUESTS``.
+    """
+    own = getattr(
+        type(spider) if scrapy_redis.is_peer(spider) else spider, "redis_batch_size", None
+    )
+    return int(own or given.getint("REDIS_START_URLS_BATCH_SIZE")) or None
+
+
 def _problems(given: "BaseSettings", spider: "Spider") -> Iterator[Problem]:
+    wrong = list(scrapy_redis.problems(given))
+    yield from wrong
+    if wrong:
+        return  # what they would make is no better
     if not _address(given):
         yield Problem(ENV_REDIS_URL, "must be the address of the fleet's Redis: redis://...")
+    if _is_plain(given):
+        yield Problem(ENV_REDIS_URL, NEEDS_TLS)
     names = (
         ("CRAWLFLEET_TENANT", given.get("CRAWLFLEET_TENANT", DEFAULT_TENANT), _SLUG),
         ("CRAWLFLEET_BIZ", given.get("CRAWLFLEET_BIZ") or "unset", _SLUG),
-        ("CRAWLFLEET_CRAWL", _crawl(given, spider), _CRAWL),
+        _crawl_setting(given, spider),
+        ("SCHEDULER_DUPEFILTER_KEY", _known_by(given, spider), _SHARED),
         ("CRAWLFLEET_RULE", given.get("CRAWLFLEET_RULE") or spider.name, _RULE),
     )
     for name, value, pattern in names:
@@ -227,6 +307,8 @@ def _problems(given: "BaseSettings", spider: "Spider") -> Iterator[Problem]:
             yield Problem(name, f"must match {pattern.pattern[:-2]}, not {value!r}")
     if given.get("CRAWLFLEET_ORDER", Order.OLDEST) not in set(Order):
         yield Problem("CRAWLFLEET_ORDER", f"must be one of {', '.join(Order)}")
+    if given.get("CRAWLFLEET_ORDER") and not scrapy_redis.queue(given)[1]:
+        yield Problem("CRAWLFLEET_ORDER", "SCHEDULER_QUEUE_CLASS says the order: remove one")
     numbers = {
         "CRAWLFLEET_LEASE_SECONDS": (1.0, 86_400.0),
         "CRAWLFLEET_BATCH": (0, 10_000),
@@ -244,3 +326,10 @@ def _problems(given: "BaseSettings", spider: "Spider") -> Iterator[Problem]:
             fits = False
         if not fits:
             yield Problem(name, f"must be a number from {least:g} to {most:g}, not {value!r}")
+
+
+def _crawl_setting(given: "BaseSettings", spider: "Spider") -> "tuple[str, str, re.Pattern[str]]":
+    """Return the setting that names the crawl, the name, and what it must match."""
+    key = given.get("SCHEDULER_QUEUE_KEY") and not given.get("CRAWLFLEET_CRAWL")
+    name, pattern = ("SCHEDULER_QUEUE_KEY", _SHARED) if key else ("CRAWLFLEET_CRAWL", _CRAWL)
+    return name, _crawl(given, spider), pattern

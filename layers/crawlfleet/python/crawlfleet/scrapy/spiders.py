@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 from scrapy import FormRequest, Request
 from scrapy.spiders import CrawlSpider, Spider
 
+from crawlfleet.scrapy.scrapy_redis import encoding
+
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
@@ -31,14 +33,15 @@ _OF_THE_REQUEST: Final = frozenset(
 class RedisMixin:
     """Has a spider read its start URLs from Redis, and have none of its own.
 
-    Attributes:
-        redis_key: Where they are; ``%(name)s`` stands for the spider's name.
-        redis_batch_size: How many are taken at once, by default as many as are leased.
-        max_idle_time: Seconds without work after which the spider closes; 0 waits forever.
+    They are at ``redis_key``, where ``%(name)s`` stands for the spider's name; ``redis_batch_size``
+    are taken at once, by default as many as are leased. After ``max_idle_time``, seconds without
+    work, the spider closes; 0 waits forever. What is pushed is text in ``redis_encoding``, by
+    default ``REDIS_ENCODING``.
     """
 
     redis_key: str | None = None
     redis_batch_size: int | None = None
+    redis_encoding: str | None = None
     max_idle_time: float | None = None
     settings: "BaseSettings"
     name: str
@@ -58,12 +61,12 @@ class RedisMixin:
 
         ``data`` is a URL, or a JSON object with ``url`` and, as a request has them, ``method``,
         ``meta``, ``headers``, ``body``, ``cookies``, ``priority``, ``cb_kwargs``, ``dont_filter``
-        and the name of a ``callback``. What else it has is sent as a form.
-
-        Raises:
-            ValueError: it is neither; it is kept as dead with this reason.
+        and the name of a ``callback``. What else it has is sent as a form. Raises ValueError (it is
+        neither; it is kept as dead with this reason).
         """
-        text = data.decode().strip()
+        # The importer reads start URLs without a crawler.
+        given = getattr(self, "settings", {})
+        text = data.decode(self.redis_encoding or encoding(given)).strip()
         if not text.startswith("{"):
             return Request(text, dont_filter=True)
         fields = json.loads(text)

@@ -17,6 +17,7 @@ from crawlfleet.kernel.errors import (
     Problem,
     QuotaExceededError,
     RejectedError,
+    TenantSuspendedError,
     UnknownBizError,
     UnknownRuleError,
     UnknownTenantError,
@@ -27,6 +28,7 @@ from crawlfleet.sdk.client import Client
 from crawlfleet.sdk.dead_letters import DeadLetters
 from crawlfleet.sdk.entries import Entry, Submitted
 from crawlfleet.sdk.errors import (
+    AllRefusedError,
     ApiError,
     CallTooLargeError,
     NoApiError,
@@ -41,6 +43,7 @@ from crawlfleet.sdk.seeds import SeedOffer, Seeds
 from crawlfleet.sdk.spiders import Spider, SpiderVersion
 from crawlfleet.sdk.transport import Retries, Timeouts
 from crawlfleet.wire import ProblemDocument
+from crawlfleet.wire.costs import Band, BizCost, Cost, CostsAnswer, DayCost, Forecast, Took
 from crawlfleet.wire.dead_letters import DeadLetter, Sample, SiteAnswer
 from crawlfleet.wire.explain import (
     Explanation,
@@ -52,6 +55,7 @@ from crawlfleet.wire.explain import (
 )
 from crawlfleet.wire.fleet import (
     BizState,
+    CeilingUse,
     Fleet,
     FleetTotals,
     Headcount,
@@ -60,20 +64,39 @@ from crawlfleet.wire.fleet import (
     Incident,
     PartState,
     PoolWorkers,
+    ProxyHealth,
+    ProxyPoolHealth,
     Running,
+    TenantShare,
     Tick,
     Unread,
     WorkerState,
 )
-from crawlfleet.wire.jobs import Amount, Demand, Job, JobLedger, JobProgress, Run, Usage
-from crawlfleet.wire.requests import RequestStatus, TimelineEvent
+from crawlfleet.wire.jobs import (
+    Amount,
+    Demand,
+    Job,
+    JobCoverage,
+    JobLedger,
+    JobProgress,
+    OwnAmount,
+    OwnDemand,
+    OwnLink,
+    Run,
+    Usage,
+)
+from crawlfleet.wire.quotas import OwnQuota, QuotaState
+from crawlfleet.wire.requests import RequestStatus, TimelineEvent, TransitionAnswer
 from crawlfleet.wire.results import Ledger, Queue, Rates, Record, Speeds, Stats
 from crawlfleet.wire.rules import (
+    BizSummary,
     FetchedPage,
     FetchFailure,
     FieldCoverage,
     FollowedLink,
+    HourCoverage,
     RuleCoverage,
+    TriedField,
     TriedRule,
 )
 from crawlfleet.wire.schedules import NextRun, Outcome, Schedule, StartedJob
@@ -81,16 +104,24 @@ from crawlfleet.wire.seeds import Seed, SegmentTotals
 
 __all__ = [
     "Address",
+    "AllRefusedError",
     "Amount",
     "ApiError",
     "BacklogFullError",
+    "Band",
+    "BizCost",
     "BizState",
+    "BizSummary",
     "CallTooLargeError",
+    "CeilingUse",
     "Changed",
     "Client",
     "ConfigError",
     "ConflictError",
+    "Cost",
+    "CostsAnswer",
     "CrawlfleetError",
+    "DayCost",
     "DeadLetter",
     "DeadLetters",
     "Demand",
@@ -102,12 +133,15 @@ __all__ = [
     "Fleet",
     "FleetTotals",
     "FollowedLink",
+    "Forecast",
     "Headcount",
     "Health",
     "HostState",
+    "HourCoverage",
     "Incident",
     "InvalidRequestError",
     "Job",
+    "JobCoverage",
     "JobLedger",
     "JobProgress",
     "KeyReusedError",
@@ -117,14 +151,21 @@ __all__ = [
     "NotFoundError",
     "NotOperatorError",
     "Outcome",
+    "OwnAmount",
+    "OwnDemand",
+    "OwnLink",
+    "OwnQuota",
     "Pages",
     "PartState",
     "PartlySubmittedError",
     "PoolWorkers",
     "Problem",
     "ProblemDocument",
+    "ProxyHealth",
+    "ProxyPoolHealth",
     "Queue",
     "QuotaExceededError",
+    "QuotaState",
     "Rates",
     "Record",
     "RejectedError",
@@ -149,9 +190,14 @@ __all__ = [
     "Stats",
     "Step",
     "Submitted",
+    "TenantShare",
+    "TenantSuspendedError",
     "Tick",
     "TimelineEvent",
     "Timeouts",
+    "Took",
+    "TransitionAnswer",
+    "TriedField",
     "TriedRule",
     "UnavailableError",
     "UncertainError",

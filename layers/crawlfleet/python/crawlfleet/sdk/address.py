@@ -9,6 +9,7 @@ left lying about leads to no other machine.
 import ipaddress
 import os
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -28,7 +29,7 @@ _REMEDY: Final = (
     f"its {LOCAL_FILE}, from its own folder and those below it: work there, or set {ENV_STATE}, "
     f"or set {ENV_API_URL} and {ENV_API_KEY}"
 )
-_KEY_REMEDY: Final = _REMEDY.format(ENV_API_KEY)
+_PACKAGE: Final = Path(__file__).resolve().parent
 #: What a header may carry without being folded, encoded or misread.
 _KEY: Final = re.compile(r"[!-~]{1,512}\Z")
 
@@ -77,7 +78,14 @@ def find_address(
         elif local is not None and url is not None and _same(url, local.api_url):
             key = local.api_key
     url = url.rstrip("/") if url else None
-    problems = [*_url_problems(url), *_key_problems(key, remedy_is_reported=url is None)]
+    state = environ.get(ENV_STATE)
+    remedy = _empty(state) if state else _elsewhere() or _REMEDY
+    problems = [
+        *_url_problems(url, remedy),
+        *_key_problems(key, remedy, remedy_is_reported=url is None),
+    ]
+    if url is None and key is None:
+        problems = problems[:1]  # what it advises gives the key, too
     if problems or url is None or key is None:
         raise ConfigError(problems)
     return Address(url, key)
@@ -114,9 +122,26 @@ def _find_local(start: Path, state: str | None) -> _LocalFile | None:
     return local
 
 
-def _url_problems(url: str | None) -> list[Problem]:
+def _elsewhere() -> str | None:
+    """Name the one command by which the local cloud of this checkout is found from here."""
+    file = local_file(_PACKAGE, None)
+    if file is None:
+        return None
+    state = shlex.quote(str(file.parent))
+    return f"`export {ENV_STATE}={state}` has the local cloud of the checkout found from here"
+
+
+def _empty(state: str) -> str:
+    """Name the state folder that the environment says, and that has no local cloud."""
+    return (
+        f"{ENV_STATE} names {state}, which has no {LOCAL_FILE.name}: name the folder that "
+        f"`crawlfleet up --state` was given, or set {{}}"
+    )
+
+
+def _url_problems(url: str | None, remedy: str) -> list[Problem]:
     if url is None:
-        return [Problem("api_url", "is missing: " + _REMEDY.format(ENV_API_URL))]
+        return [Problem("api_url", "is missing: " + remedy.format(ENV_API_URL))]
     try:
         parts = urlsplit(url)
         port_is_fine = parts.port is None or parts.port > 0
@@ -131,10 +156,11 @@ def _url_problems(url: str | None) -> list[Problem]:
     return []
 
 
-def _key_problems(key: str | None, *, remedy_is_reported: bool) -> list[Problem]:
+def _key_problems(key: str | None, remedy: str, *, remedy_is_reported: bool) -> list[Problem]:
     if key is None:
-        remedy = f"the same helps, with {ENV_API_KEY}" if remedy_is_reported else _KEY_REMEDY
-        return [Problem("api_key", f"is missing: {remedy}")]
+        same = f"the same helps, with {ENV_API_KEY}"
+        said = same if remedy_is_reported else remedy.format(ENV_API_KEY)
+        return [Problem("api_key", f"is missing: {said}")]
     if not _KEY.match(key):
         return [Problem("api_key", "must be 1 to 512 visible ASCII characters")]
     return []

@@ -1,18 +1,19 @@
 """Calls and lists: send a call, read its answer as a type, read pages as one stream."""
 
+import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from operator import attrgetter
-from typing import Any, ClassVar, Final, Generic, Self, TypeVar
+from typing import Any, ClassVar, Final, Generic, Self, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
 from crawlfleet.kernel.errors import InvalidRequestError, NotFoundError
 from crawlfleet.sdk.errors import ApiError
-from crawlfleet.sdk.transport import Answer, Clock, Transport
+from crawlfleet.sdk.transport import Answer, Clock, Patience, Transport
 from crawlfleet.wire import Page, ProblemDocument
 
 #: Ids remembered to drop repeats. A caught-up reader sees the last few seconds again.
@@ -23,7 +24,14 @@ _BARE_PAGES: Final = 1_000
 _FIRST_PAUSE_SECONDS: Final = 0.2
 _LAST_PAUSE_SECONDS: Final = 2.0
 _PAUSE_GROWTH: Final = 1.5
+#: Called with the seconds that are waited before a full biz is asked again.
+OnWait: TypeAlias = Callable[[float], None]
 T = TypeVar("T")
+
+
+def traced(traceparent: str | None) -> dict[str, str]:
+    """Return the header of a call in the caller's trace; none without one."""
+    return {} if traceparent is None else {"traceparent": traceparent}
 
 
 class Calls:
@@ -65,6 +73,14 @@ class Calls:
 
         return Pages(read, cursor, clock=self._clock, **options)
 
+    def _patience(self, timeout: float | None, on_wait: OnWait | None) -> Patience | None:
+        if timeout is None and on_wait is None:
+            return None
+        seconds = math.inf if timeout is None else timeout
+        return Patience(
+            until=self._clock.monotonic() + seconds, on_pause=on_wait or (lambda _seconds: None)
+        )
+
     def _read(self, answer: Answer, kind: type[T]) -> T:
         try:
             return msgspec.json.decode(answer.body, type=kind)
@@ -100,6 +116,39 @@ def path_of(biz: str, *rest: str) -> str:
 def parameters(**given: str | int | None) -> dict[str, str]:
     """Write the parameters that are given as texts."""
     return {name: str(value) for name, value in given.items() if value is not None}
+
+
+#: Values of a place of a pattern: texts, or Python's ``range``, whose end is not in it.
+Values: TypeAlias = Iterable[str] | range
+
+
+def written(values: object) -> Any:
+    """Write the values of a place as the API takes them.
+
+    >>> written(range(1, 101, 10)), written(["a", 7]), written("a")
+    ({'first': 1, 'last': 91, 'step': 10}, ['a', '7'], 'a')
+    """
+    if isinstance(values, range) and values and values.step > 0:
+        return {"first": values[0], "last": values[-1], "step": values.step}
+    if isinstance(values, Iterable) and not isinstance(values, str | Mapping):
+        return [str(value) for value in values]
+    return values
+
+
+def filling(values: Mapping[str, Values] | None) -> dict[str, Any] | None:
+    """Write what fills places; None where nothing does."""
+    return {place: written(each) for place, each in values.items()} if values else None
+
+
+def start_of(start: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Write a start, whose values may be ranges of Python."""
+    if start is None or not isinstance(start.get("values"), Mapping):
+        return None if start is None else dict(start)
+    listed = {
+        place: [each] if isinstance(each, str) else written(each)
+        for place, each in start["values"].items()
+    }
+    return {**start, "values": listed}
 
 
 def moment_of(value: datetime | str | None, field: str = "since") -> str | None:

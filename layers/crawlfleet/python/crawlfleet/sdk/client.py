@@ -32,9 +32,13 @@ class Client(
     ::
 
         with Client() as fleet:
-            sent = fleet.submit("news", ["https://example.org/1", "https://example.org/2"])
-            fleet.wait("news", sent)
-            for record in fleet.records("news"):
+            urls = ["https://example.org/1", "https://example.org/2"]
+            sent = fleet.submit("news", urls, job="june")
+            for refused in (each for each in sent if not each.accepted):
+                print(refused.url, refused.error)
+            for status in fleet.wait("news", sent):
+                print(status.url, status.state, status.error)
+            for record in fleet.records("news", job="june"):
                 print(record.fields)
 
     Address and key come from the arguments, then ``CRAWLFLEET_API_URL`` and

@@ -26,7 +26,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A page to download. ``rule`` may be left to the submission or to the biz.
 
     Under one ``client_id`` of yours a biz stores one request; ``job`` is what it is counted under.
-    Of a ``priority`` from 0 to 10, 5 where none is said, the higher ones are served earlier.
+    Of a ``priority`` from 0 to 10, 5 where none is said, the higher ones are served earlier. The
+    tenant's document may limit what its ``user`` uses, a name of yours.
     """
 
     url: str
@@ -39,6 +40,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     client_id: str | None = None
     job: str | None = None
     priority: int | None = None
+    user: str | None = None
 
 
 class Submitted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

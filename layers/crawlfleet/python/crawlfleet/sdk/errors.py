@@ -4,6 +4,8 @@
 
     CrawlfleetError
     ├─ RejectedError and its kinds   the API refused; rebuilt from its problem document
+    │  └─ InvalidRequestError
+    │     └─ AllRefusedError         not one entry was accepted; ``results`` says why
     ├─ ConfigError                   no address or no key could be found, or one is unusable
     ├─ ApiError                      any other answer that is no success: ``status``, ``problem``
     │  ├─ NoApiError                 a page or a text of another service: no API answers there
@@ -33,6 +35,7 @@ from crawlfleet.kernel.errors import (
     Problem,
     QuotaExceededError,
     RejectedError,
+    TenantSuspendedError,
     UnknownBizError,
     UnknownRuleError,
     UnknownTenantError,
@@ -114,11 +117,38 @@ class PartlySubmittedError(CrawlfleetError):
         super().__init__(f"broke off after {len(results)} entries were answered: {cause}")
 
 
+#: Problems that the error of a whole submission names.
+_NAMED_PROBLEMS: Final = 10
+
+
+class AllRefusedError(InvalidRequestError):
+    """Not one entry of a submission was accepted; ``results`` are the answers, in order.
+
+    ``problems`` are the first ones, by entry: ``requests[0].url``.
+    """
+
+    def __init__(self, results: tuple[Submitted, ...]) -> None:
+        self.results = results
+        each = [
+            Problem(f"requests[{one.index}].{own.field}", own.message)
+            for one in results
+            if one.error is not None
+            for own in one.error.errors or (Problem("", one.error.detail or one.error.title),)
+        ]
+        found = [Problem(one.field.removesuffix("."), one.message) for one in each]
+        left = len(found) - _NAMED_PROBLEMS
+        if left > 0:
+            more = f"have {left:,} more problems: `results` of this error has them all"
+            found[_NAMED_PROBLEMS:] = [Problem("requests", more)]
+        super().__init__(found)
+
+
 class WaitTimeoutError(CrawlfleetError):
     """Not everything reached a final state in time.
 
     ``pending`` holds the ids that did not; it is empty where a whole biz was waited for, and
     ``unfinished`` is their number in both cases. ``finished`` are the states of those that did.
+    Where a ``job`` of a ``biz`` was waited for, these are their names.
     """
 
     retryable = True
@@ -129,18 +159,27 @@ class WaitTimeoutError(CrawlfleetError):
         unfinished: int,
         pending: tuple[str, ...] = (),
         finished: tuple[RequestStatus, ...] = (),
+        *,
+        biz: str = "",
+        job: str = "",
     ) -> None:
+        self.biz, self.job = biz, job
         self.pending = pending
         self.finished = finished
         self.unfinished = unfinished
         what = "1 request was" if unfinished == 1 else f"{unfinished} requests were"
-        super().__init__(f"{what} not finished within {seconds:g} seconds")
+        if job:
+            left = f": {unfinished:,} of its tasks are open" if unfinished else ""
+            super().__init__(f"the job {job} has not ended within {seconds:g} seconds{left}")
+        else:
+            super().__init__(f"{what} not finished within {seconds:g} seconds")
 
 
 _KINDS: Final[Mapping[str, type[RejectedError]]] = {
     "unknown-biz": UnknownBizError,
     "unknown-tenant": UnknownTenantError,
     "not-operator": NotOperatorError,
+    "tenant-suspended": TenantSuspendedError,
     "unknown-rule": UnknownRuleError,
     "not-found": NotFoundError,
     "conflict": ConflictError,
@@ -215,7 +254,13 @@ def error_of(
             problem.errors or (Problem("request", problem.detail or problem.title),)
         )
     if kind == "backlog-full":
-        return BacklogFullError(str(problem), retry_after_seconds=retry_after_seconds or 0.0)
+        return BacklogFullError(
+            str(problem),
+            retry_after_seconds=retry_after_seconds or 0.0,
+            limit=problem.limit,
+            used=problem.used,
+            allowed=problem.allowed,
+        )
     rejected = _KINDS.get(kind) or _BY_STATUS.get(status)
     if rejected is CallTooLargeError and not kind.startswith("too-large"):
         # API Gateway's own word is "Request Too Long", whatever was sent.

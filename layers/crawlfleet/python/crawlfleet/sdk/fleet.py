@@ -1,10 +1,13 @@
 """The platform: health, workers, hosts, the whole fleet, incidents, visited pages."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from crawlfleet.kernel.errors import InvalidRequestError
 from crawlfleet.sdk.calls import Calls, Pages, parameters, path_of
+from crawlfleet.wire.costs import CostsAnswer
 from crawlfleet.wire.explain import Visit, VisitTotals
 from crawlfleet.wire.fleet import (
     Fleet,
@@ -13,9 +16,15 @@ from crawlfleet.wire.fleet import (
     HostState,
     Incident,
     IncidentsPage,
+    ProxiesAnswer,
+    ProxyPoolHealth,
+    SharesAnswer,
+    TenantShare,
     WorkersAnswer,
     WorkerState,
 )
+from crawlfleet.wire.quotas import QuotasAnswer, QuotaState
+from crawlfleet.wire.slots import SlotsAnswer
 
 
 class VisitAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +52,7 @@ class FleetCalls(Calls):
         Raises:
             UnavailableError: a part is away without which nothing can be submitted.
         """
-        return self._get("/health", Health, parameters(deep=1))
+        return self._get("/v1/health", Health)
 
     def fleet(self) -> Fleet:
         """Return the whole fleet: workers, bizs, hosts, parts.
@@ -53,6 +62,13 @@ class FleetCalls(Calls):
         """
         return self._get("/v1/fleet", Fleet)
 
+    def shares(self) -> list[TenantShare]:
+        """List what tenants have of workers and stores: all of them for operators' keys.
+
+        Those with most in flight come first; any other key reads its own tenant's.
+        """
+        return list(self._get("/v1/shares", SharesAnswer).tenants)
+
     def workers(self, biz: str) -> list[WorkerState]:
         """List the fleet's workers with their leased requests of the biz; the dead come first."""
         return list(self._get(path_of(biz, "workers"), WorkersAnswer).workers)
@@ -60,6 +76,46 @@ class FleetCalls(Calls):
     def hosts(self, biz: str) -> list[HostState]:
         """List hosts that the biz fetches from or waits for, the worst first, then the busiest."""
         return list(self._get(path_of(biz, "hosts"), HostsAnswer).hosts)
+
+    def proxies(self, biz: str) -> list[ProxyPoolHealth]:
+        """List the pools of proxies by which the biz's downloads leave; none leave directly."""
+        return list(self._get(path_of(biz, "proxies"), ProxiesAnswer).pools)
+
+    def quotas(
+        self, *, biz: str | None = None, user: str | None = None, job: str | None = None
+    ) -> list[QuotaState]:
+        """List quotas and how much is used: the tenant's, its users', its bizs'.
+
+        With a ``biz``, and a ``user`` or a ``job`` of it, those that such work is under.
+
+        Raises:
+            NotFoundError: the biz has no such job.
+        """
+        if biz is None and job is not None:
+            raise InvalidRequestError.of("job", "is of a biz, and none is named")
+        place = "/v1/quotas" if biz is None else path_of(biz, "quotas")
+        params = parameters(user=user, job=job)
+        return list(self._get(place, QuotasAnswer, params).quotas)
+
+    def costs(self, biz: str | None = None, *, period: str | None = None) -> CostsAnswer:
+        """Read what work costs, of all bizs or of one, in a month or a day of UTC.
+
+        A ``period`` is written as 2026-11 or 2026-11-23; without one it is this month.
+        """
+        place = "/v1/costs" if biz is None else path_of(biz, "costs")
+        return self._get(place, CostsAnswer, parameters(period=period))
+
+    def reserve_slots(
+        self, biz: str, process: str, asks: Sequence[Mapping[str, Any]]
+    ) -> SlotsAnswer:
+        """Reserve host slots for a process that downloads by itself.
+
+        Each of ``asks`` has a ``host``, the ``count`` of slots wanted, how many downloads are
+        ``running`` there, and the ``crawl_delay_seconds`` of its robots.txt. Repeated as its answer
+        was lost, it wastes slots, which is polite.
+        """
+        document = {"process": process, "hosts": list(asks)}
+        return self._post(path_of(biz, "slots"), document, SlotsAnswer, [])
 
     def visit(self, biz: str, url: str) -> Visit:
         """Read the last visit of a page, by any URL of it.

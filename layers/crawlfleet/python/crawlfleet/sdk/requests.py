@@ -1,19 +1,24 @@
 """Requests: follow them, wait for them, read their results."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Final, overload
+from typing import Any, Final, overload
 
 from crawlfleet.kernel.errors import ConflictError, InvalidRequestError
 from crawlfleet.kernel.ids import issued_at, parse_id
 from crawlfleet.sdk.calls import Calls, Pages, moment_of, parameters, path_of
-from crawlfleet.sdk.entries import Submitted
+from crawlfleet.sdk.entries import BATCH_ENTRIES, Submitted
 from crawlfleet.sdk.errors import WaitTimeoutError
 from crawlfleet.sdk.transport import Clock
 from crawlfleet.wire.explain import Explanation, UrlExplanation
-from crawlfleet.wire.requests import RequestsPage, RequestStatus
+from crawlfleet.wire.requests import (
+    RequestsPage,
+    RequestStatus,
+    TransitionAnswer,
+    TransitionsAnswer,
+)
 from crawlfleet.wire.results import Ledger, Record, RecordsPage, Stats
 
 #: Seconds that :meth:`RequestCalls.wait` waits unless another time is given.
@@ -31,6 +36,9 @@ _SWEEP_FACTOR: Final = 4
 _SWEEP_LEAST: Final = 1_000
 #: A sweep starts this much before the earliest id: ids are issued in blocks, ahead of their use.
 _SWEEP_MARGIN: Final = timedelta(seconds=5)
+
+#: Pages in a row of a search that may bring nothing.
+_SEARCHED_PAGES: Final = 100_000
 
 #: Called after each poll: how many are finished, how many are waited for.
 Progress = Callable[[int, int], None]
@@ -74,7 +82,7 @@ class RequestCalls(Calls):
         return self._get(path_of(biz, "requests", request_id), RequestStatus)
 
     def cancel(self, biz: str, request_id: str) -> RequestStatus:
-        """Cancel a request that no worker has leased; return its last state.
+        """Cancel a request that is open and that no worker has leased; return its last state.
 
         Raises:
             ConflictError: it is being worked on or in a final state.
@@ -90,21 +98,76 @@ class RequestCalls(Calls):
                 return status
             raise
 
+    def transition(
+        self, biz: str, request_id: str, *, from_state: str, to_state: str, why: str = ""
+    ) -> RequestStatus:
+        """Change a request that is in one state to another one; return it as it then stands.
+
+        One of the two is the biz's own; its document has the ``transitions`` that there may be.
+        Repeated, it changes nothing more.
+
+        ::
+
+            fleet.transition("news", request_id, from_state="done", to_state="reviewed")
+
+        Raises:
+            InvalidRequestError: the biz has no such transition; the error names those it has.
+            ConflictError: the request is in another state than ``from_state``.
+            NotFoundError: no such request.
+        """
+        path = path_of(biz, "requests", request_id, "transition")
+        asked = {"from_state": from_state, "to_state": to_state, "why": why}
+        return self._post(path, asked, RequestStatus, [])
+
+    def transition_each(
+        self,
+        biz: str,
+        request_ids: Iterable[str],
+        *,
+        from_state: str,
+        to_state: str,
+        why: str = "",
+    ) -> Iterator[TransitionAnswer]:
+        """Change any number of requests while iterated, 1,000 a call; each is answered.
+
+        One that is in another state than ``from_state``, or unknown, has an ``error`` and stays as
+        it is: the others are changed. Repeated, nothing more is changed.
+
+        Raises:
+            InvalidRequestError: the biz has no such transition, or one of the ids is none; nothing
+                of that call is changed.
+        """
+        path = path_of(biz, "requests", "transition")
+        asked = {"from_state": from_state, "to_state": to_state, "why": why}
+        left = iter(request_ids)
+        while ids := list(islice(left, BATCH_ENTRIES)):
+            yield from self._post(path, {**asked, "requests": ids}, TransitionsAnswer, []).requests
+
     def requests(
         self,
         biz: str,
         *,
         state: str | None = None,
+        job: str | None = None,
+        url: str | None = None,
         since: datetime | str | None = None,
+        newest_first: bool = False,
         cursor: str | None = None,
         page_size: int = PAGE_SIZE,
     ) -> Pages[RequestStatus]:
-        """Read the requests of a biz in the order they came, all pages.
+        """Read the requests of a biz in the order they came, or newest first, all pages.
 
-        ``since`` is an aware datetime or RFC 3339 text; ``cursor`` continues an earlier iterator.
+        All that is given must hold: those in a ``state``, of a ``job``, for a page by any ``url``
+        of it, queued ``since`` an aware datetime or RFC 3339 text. ``cursor`` continues an earlier
+        iterator.
         """
-        params = parameters(state=state, since=moment_of(since), limit=page_size)
-        return self._pages(path_of(biz, "requests"), RequestsPage, params, cursor)
+        order = "newest" if newest_first else None
+        of = parameters(state=state, job=job, url=url, since=moment_of(since), order=order)
+        options: dict[str, Any] = {}
+        if url is not None:  # a search looks at so many requests at once, which may all be others
+            options["bare_pages"] = _SEARCHED_PAGES
+        params = of | parameters(limit=page_size)
+        return self._pages(path_of(biz, "requests"), RequestsPage, params, cursor, **options)
 
     @overload
     def wait(
@@ -181,11 +244,23 @@ class RequestCalls(Calls):
         biz: str,
         *,
         request_id: str | None = None,
+        job: str | None = None,
+        rule: str | None = None,
+        rule_version: str | None = None,
+        host: str | None = None,
+        field: str | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        newest_first: bool = False,
         cursor: str | None = None,
         follow: bool = False,
         page_size: int = PAGE_SIZE,
     ) -> Pages[Record]:
-        """Read the records of a biz, or of one request, in the order they were stored; each once.
+        """Read the records of a biz in the order they were stored, or newest first; each once.
+
+        All that is given must hold: those of one request, or of a ``job``, of a ``rule`` and a
+        version of it, of a ``host``, stored ``since`` and before ``until``. ``field`` is one that
+        has a value (``"price"``), or this value (``"colour=red"``).
 
         A record with a key of its own comes again, under the same id, when it was replaced.
 
@@ -193,14 +268,27 @@ class RequestCalls(Calls):
         ``cursor`` can be kept and given again to read on from there, in another process too; what
         comes twice then has the same ``id``.
         """
-        params = parameters(request_id=request_id, limit=page_size)
+        wanted = parameters(
+            job=job,
+            rule=rule,
+            rule_version=rule_version,
+            host=host,
+            field=field,
+            since=moment_of(since),
+            until=moment_of(until, "until"),
+            order="newest" if newest_first else None,
+        )
+        params = parameters(request_id=request_id, limit=page_size) | wanted
 
         # One with a key of its own keeps its id when it is replaced, and is another one then.
         def state(record: Record) -> str:
             return record.id if "-" in record.id else f"{record.id} {record.stored_at}"
 
         path = path_of(biz, "records")
-        return self._pages(path, RecordsPage, params, cursor, follow=follow, identity=state)
+        options: dict[str, Any] = {"follow": follow, "identity": state}
+        if wanted:  # a search looks at so many records at once, which may all be others
+            options["bare_pages"] = _SEARCHED_PAGES
+        return self._pages(path, RecordsPage, params, cursor, **options)
 
 
 def wait_for_biz(

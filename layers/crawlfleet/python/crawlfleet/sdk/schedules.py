@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from crawlfleet.sdk.calls import Calls, parameters, path_of
+from crawlfleet.sdk.calls import Calls, Values, filling, parameters, path_of, start_of
 from crawlfleet.sdk.submission import KEY_HEADER
 from crawlfleet.wire.schedules import NextRun, RunsAnswer, Schedule, SchedulesAnswer, StartedJob
 
@@ -44,8 +44,10 @@ class ScheduleCalls(Calls):
         start: Mapping[str, Any] | None = None,
         spider: str | None = None,
         version: int | None = None,
-        values: Mapping[str, str] | None = None,
+        values: Mapping[str, Values] | None = None,
         priority: int | None = None,
+        segment: str | None = None,
+        user: str | None = None,
         overlap: str = "allow",
         tolerance_seconds: int | None = None,
         jitter_seconds: int = 0,
@@ -54,7 +56,8 @@ class ScheduleCalls(Calls):
 
         Its jobs are runs of a kept ``spider``, of its newest version unless one is given, or of a
         ``rule`` on ``urls``, or on a ``start``: a pattern and what goes into its places. ``values``
-        fill the places that are left open.
+        fill the places that are left open: one value each, a list, or a ``range``. ``segment`` is
+        that of its jobs, as ``start_job`` says, and so is the ``user`` that they are for.
 
         Raises:
             InvalidRequestError: the cron line, the time zone or another field is wrong.
@@ -64,11 +67,13 @@ class ScheduleCalls(Calls):
             "time_zone": time_zone,
             "rule": rule,
             "urls": [urls] if isinstance(urls, str) else list(urls),
-            "start": start,
+            "start": start_of(start),
             "spider": spider,
             "version": version,
-            "values": dict(values or {}),
+            "values": filling(values),
             "priority": priority,
+            "segment": segment,
+            "user": user,
             "overlap": overlap,
             "missed": missed,
             "tolerance_seconds": tolerance_seconds,

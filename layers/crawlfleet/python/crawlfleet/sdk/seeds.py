@@ -13,12 +13,14 @@ from crawlfleet.sdk.calls import (
     PAGE_SIZE,
     Calls,
     Changed,
+    OnWait,
     Pages,
     Progress,
     Selection,
     moment_of,
     parameters,
     path_of,
+    traced,
 )
 from crawlfleet.sdk.entries import BATCH_ENTRIES, Prepared, batches, prepare
 from crawlfleet.wire import ProblemDocument
@@ -109,13 +111,34 @@ class SeedCalls(Calls):
         rule: str | None = None,
         job: str | None = None,
         starts_at: datetime | str | None = None,
+        timeout: float | None = None,
+        on_wait: OnWait | None = None,
+        traceparent: str | None = None,
     ) -> list[SeedOffer]:
         """Add URLs as seeds; one answer each, in order. For many, see :meth:`offer_each_seed`.
 
         ``rule``, ``job`` and ``starts_at`` are for those that name none. A repetition, as after
-        a lost answer, doubles nothing: what was accepted then is a duplicate now.
+        a lost answer, doubles nothing: what was accepted then is a duplicate now. With the
+        ``traceparent`` of a trace that is recorded what becomes of them is traced in that one.
+
+        A biz that has as much as it may is waited for as by :meth:`submit`: for ``timeout`` seconds
+        from now on, ``on_wait`` called with each pause.
+
+        Raises:
+            BacklogFullError: the biz has as much as it may; nothing (more) was accepted.
         """
-        return list(self.offer_each_seed(biz, urls, rule=rule, job=job, starts_at=starts_at))
+        return list(
+            self.offer_each_seed(
+                biz,
+                urls,
+                rule=rule,
+                job=job,
+                starts_at=starts_at,
+                timeout=timeout,
+                on_wait=on_wait,
+                traceparent=traceparent,
+            )
+        )
 
     def offer_each_seed(
         self,
@@ -125,6 +148,9 @@ class SeedCalls(Calls):
         rule: str | None = None,
         job: str | None = None,
         starts_at: datetime | str | None = None,
+        timeout: float | None = None,
+        on_wait: OnWait | None = None,
+        traceparent: str | None = None,
     ) -> Iterator[SeedOffer]:
         """Add any number of URLs while iterated, in batches of up to 1,000.
 
@@ -135,11 +161,14 @@ class SeedCalls(Calls):
             prepare(one, index, f"seeds[{index}]", rule=rule, job=job, starts_at=moment)
             for index, one in enumerate(urls)
         )
-        path = path_of(biz, "seeds")
+        path, headers = path_of(biz, "seeds"), traced(traceparent)
+        patience = self._patience(timeout, on_wait)
         for batch in batches(prepared):
             body = b'{"seeds":[' + b",".join(one.content for one in batch) + b"]}"
             try:
-                answer = self._transport.call("POST", path, body=body)
+                answer = self._transport.call(
+                    "POST", path, body=body, headers=headers, patience=patience
+                )
             except InvalidRequestError as error:
                 yield from _refused(batch, error)
                 continue

@@ -3,18 +3,15 @@
 import base64
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
 from crawlfleet.config.documents.rule import Rule
 from crawlfleet.kernel.errors import InvalidRequestError
-from crawlfleet.sdk.calls import Calls, Pages, parameters, path_of
+from crawlfleet.sdk.calls import Calls, Pages, Values, parameters, path_of, start_of
 from crawlfleet.wire import Page
-from crawlfleet.wire.rules import CoverageAnswer, RuleCoverage, TriedRule
-
-#: Values of a place of a pattern: texts, or Python's ``range``, whose end is not in it.
-Values: TypeAlias = Iterable[str] | range
+from crawlfleet.wire.rules import BizsAnswer, BizSummary, CoverageAnswer, RuleCoverage, TriedRule
 
 
 class Spider(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,7 +111,8 @@ class SpiderCalls(Calls):
             )
 
         Either ``urls``, or a ``pattern`` with places in braces and the ``values`` that go into
-        them; a place without values is filled when a job is started. ``link`` says what a
+        them; a place without values is filled when a job is started. With neither, its jobs begin
+        with what the rule's own parameters name. ``link`` says what a
         link to the site must be like: ``test_url``, ``seconds_below``,
         ``bytes_per_second_above``.
 
@@ -128,8 +126,8 @@ class SpiderCalls(Calls):
         if pattern is not None:
             start["pattern"] = pattern
         if values:
-            start["values"] = {place: _written(each) for place, each in values.items()}
-        plan: dict[str, Any] = {"rule": rule, "start": start}
+            start["values"] = values
+        plan: dict[str, Any] = {"rule": rule, "start": start_of(start)}
         given = {"priority": priority, "link": link, "pool": pool, "description": description}
         plan |= {field: value for field, value in given.items() if value not in (None, "")}
         return self.put_spider_plan(biz, name, plan)
@@ -166,6 +164,10 @@ class SpiderCalls(Calls):
 
 class RuleCalls(Calls):
     """The calls about rules."""
+
+    def bizs(self) -> list[BizSummary]:
+        """List the bizs of the key's tenant, each with its rules and spiders."""
+        return list(self._get("/v1/bizs", BizsAnswer).bizs)
 
     def coverage(self, biz: str) -> list[RuleCoverage]:
         """Return in how many records each field has a value, by rule; the current version first."""
@@ -209,14 +211,3 @@ class RuleCalls(Calls):
             }
             document["page"] = {name: value for name, value in given.items() if value is not None}
         return self._post(path_of(biz, "rules", "try"), document, TriedRule, [])
-
-
-def _written(values: Values) -> Any:
-    """Write values as the API takes them.
-
-    >>> _written(range(1, 101, 10)), _written(["a"])
-    ({'first': 1, 'last': 91, 'step': 10}, ['a'])
-    """
-    if isinstance(values, range) and values and values.step > 0:
-        return {"first": values[0], "last": values[-1], "step": values.step}
-    return [values] if isinstance(values, str) else [str(value) for value in values]

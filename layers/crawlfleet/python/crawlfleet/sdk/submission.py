@@ -1,12 +1,11 @@
 """Submitting pages: one, many, more than memory holds; each is stored once."""
 
-import math
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Any, Final, overload
 
 from crawlfleet.kernel.errors import CrawlfleetError, InvalidRequestError, RejectedError
-from crawlfleet.sdk.calls import Calls, path_of
+from crawlfleet.sdk.calls import Calls, OnWait, path_of, traced
 from crawlfleet.sdk.entries import (
     Entry,
     EntryLike,
@@ -17,14 +16,11 @@ from crawlfleet.sdk.entries import (
     prepare,
     refused,
 )
-from crawlfleet.sdk.errors import PartlySubmittedError, UncertainError, error_of
+from crawlfleet.sdk.errors import AllRefusedError, PartlySubmittedError, UncertainError, error_of
 from crawlfleet.sdk.transport import Answer, Patience
 from crawlfleet.wire.requests import BatchAnswer, SubmissionAnswer
 
 KEY_HEADER: Final = "Idempotency-Key"
-
-#: Called with the seconds that are waited before the biz is asked again.
-OnWait = Callable[[float], None]
 
 
 class SubmissionCalls(Calls):
@@ -39,10 +35,12 @@ class SubmissionCalls(Calls):
         rule: str | None = None,
         job: str | None = None,
         priority: int | None = None,
+        user: str | None = None,
         client_ids: str | Iterable[str] | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
         on_wait: OnWait | None = None,
+        traceparent: str | None = None,
     ) -> Submitted: ...
 
     @overload
@@ -54,10 +52,12 @@ class SubmissionCalls(Calls):
         rule: str | None = None,
         job: str | None = None,
         priority: int | None = None,
+        user: str | None = None,
         client_ids: str | Iterable[str] | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
         on_wait: OnWait | None = None,
+        traceparent: str | None = None,
     ) -> list[Submitted]: ...
 
     def submit(
@@ -68,17 +68,20 @@ class SubmissionCalls(Calls):
         rule: str | None = None,
         job: str | None = None,
         priority: int | None = None,
+        user: str | None = None,
         client_ids: str | Iterable[str] | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
         on_wait: OnWait | None = None,
+        traceparent: str | None = None,
     ) -> Submitted | list[Submitted]:
         """Submit one page, or many in batches of up to 1,000.
 
-        ``rule``, ``job`` and ``priority`` are for entries that name none. One page gives one
-        result, and an error if it is refused. Many give one result each, in order, with an
-        ``error`` in those that were refused: a wrong entry does not stop the others. For more than
-        memory holds see :meth:`submit_each`.
+        ``rule``, ``job``, ``priority`` and ``user`` are for entries that name none. One page gives
+        one result, and an error if it is refused. Many give one result each, in order, with an
+        ``error`` in those that were refused: a wrong entry does not stop the others. Where all of
+        them were refused that is an error, with the ``results``. For more than memory holds see
+        :meth:`submit_each`, which raises none for single entries.
 
         Nothing is stored twice. Every call carries a key, so that it is tried again after any
         failure; give an ``idempotency_key`` of your own to be able to repeat it later, with the
@@ -89,8 +92,12 @@ class SubmissionCalls(Calls):
         room is waited for, asking at least every 30 of them (without it, as for any call);
         ``on_wait`` is called with each pause.
 
+        With the ``traceparent`` of a trace that is recorded (W3C Trace Context) the requests are
+        traced in that one.
+
         Raises:
             InvalidRequestError: the one page is refused; the fields are named.
+            AllRefusedError: every one of many is refused; it is an InvalidRequestError, too.
             UnknownBizError: there is no such biz for this key.
             KeyReusedError: the key stands for other entries.
             BacklogFullError: the biz has as much as it may; nothing (more) was stored.
@@ -102,9 +109,16 @@ class SubmissionCalls(Calls):
             ids = [client_ids] if isinstance(client_ids, str) else client_ids
             client_id = None if ids is None else next(_each_with(ids, [what]))[1]
             prepared = prepare(
-                what, 0, "entry", rule=rule, job=job, priority=priority, client_id=client_id
+                *(what, 0, "entry"),
+                rule=rule,
+                job=job,
+                priority=priority,
+                user=user,
+                client_id=client_id,
             )
-            answer = self._send(biz, prepared.content, key, key, self._patience(timeout, on_wait))
+            patience = self._patience(timeout, on_wait)
+            headers = _headers(key, traceparent)
+            answer = self._send(biz, prepared.content, headers, key, patience)
             return self._one(answer, prepared.url)
         results: list[Submitted] = []
         try:
@@ -114,16 +128,20 @@ class SubmissionCalls(Calls):
                 rule=rule,
                 job=job,
                 priority=priority,
+                user=user,
                 client_ids=client_ids,
                 idempotency_key=idempotency_key,
                 timeout=timeout,
                 on_wait=on_wait,
+                traceparent=traceparent,
             ):
                 results.append(result)  # noqa: PERF402  what was answered outlives an error
         except CrawlfleetError as error:
             if results:
                 raise PartlySubmittedError(tuple(results), error) from error
             raise
+        if results and not any(result.accepted for result in results):
+            raise AllRefusedError(tuple(results))
         return results
 
     def submit_each(
@@ -134,10 +152,12 @@ class SubmissionCalls(Calls):
         rule: str | None = None,
         job: str | None = None,
         priority: int | None = None,
+        user: str | None = None,
         client_ids: str | Iterable[str] | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
         on_wait: OnWait | None = None,
+        traceparent: str | None = None,
     ) -> Iterator[Submitted]:
         """Submit any number of pages while iterated; each result comes once its batch is answered.
 
@@ -158,6 +178,7 @@ class SubmissionCalls(Calls):
                 rule=rule,
                 job=job,
                 priority=priority,
+                user=user,
                 client_id=client_id,
             )
             for index, (entry, client_id) in enumerate(each)
@@ -165,7 +186,8 @@ class SubmissionCalls(Calls):
         for number, batch in enumerate(batches(prepared)):
             own = f"{key}.{number}" if number else key
             try:
-                answer = self._send(biz, encode(batch), own, key, patience)
+                headers = _headers(own, traceparent)
+                answer = self._send(biz, encode(batch), headers, key, patience)
             except InvalidRequestError as error:
                 results = refused(batch, error)
                 if results is None:
@@ -180,16 +202,21 @@ class SubmissionCalls(Calls):
             yield from answered(batch, answers)
 
     def _send(
-        self, biz: str, body: bytes, key: str, whole: str, patience: Patience | None
+        self,
+        biz: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        whole: str,
+        patience: Patience | None,
     ) -> Answer:
-        """Send one call's entries under its ``key``; ``whole`` is what the caller repeats by."""
+        """Send one call's entries; ``whole`` is the key that the caller repeats them by."""
         lost: list[str] = []
         try:
             return self._transport.call(
                 "POST",
                 path_of(biz, "requests"),
                 body=body,
-                headers={KEY_HEADER: key},
+                headers=headers,
                 lost=lost,
                 patience=patience,
             )
@@ -212,14 +239,6 @@ class SubmissionCalls(Calls):
             raise self._strange(answer, "an acceptance without an id")
         return Submitted(index=0, url=url, id=one.id, state=one.state, repeated=one.repeated)
 
-    def _patience(self, timeout: float | None, on_wait: OnWait | None) -> Patience | None:
-        if timeout is None and on_wait is None:
-            return None
-        seconds = math.inf if timeout is None else timeout
-        return Patience(
-            until=self._clock.monotonic() + seconds, on_pause=on_wait or (lambda _seconds: None)
-        )
-
 
 def _each_with(
     ids: Iterable[str], entries: Iterable[EntryLike]
@@ -239,6 +258,10 @@ def _each_with(
             message = f"must be one an entry: there are {index} only"
             raise InvalidRequestError.of("client_ids", message)
         yield entry, client_id
+
+
+def _headers(key: str, traceparent: str | None) -> dict[str, str]:
+    return {KEY_HEADER: key} | traced(traceparent)
 
 
 def _new_key() -> str:

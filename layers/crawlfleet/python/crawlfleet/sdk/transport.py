@@ -293,7 +293,7 @@ def causes(error: BaseException) -> list[BaseException]:
     while waiting and len(found) < 16:
         one = waiting.pop()
         found.append(one)
-        inner = (getattr(one, "reason", None), *one.args)
+        inner = (getattr(one, "reason", None), one.__cause__, *one.args)
         waiting.extend(each for each in inner if isinstance(each, BaseException))
     return found
 
@@ -305,7 +305,8 @@ def in_words(error: BaseException) -> str:
         (urllib3.exceptions.NameResolutionError, "unknown host name"),
         (urllib3.exceptions.SSLError, "no trusted TLS connection"),
         (urllib3.exceptions.ProxyError, "the proxy does not answer"),
-        (urllib3.exceptions.NewConnectionError, "connection refused"),
+        (ConnectionRefusedError, "connection refused"),
+        (urllib3.exceptions.NewConnectionError, "no connection"),
         (
             (requests.ReadTimeout, urllib3.exceptions.ReadTimeoutError),
             "no whole answer in time",

@@ -6,11 +6,19 @@ an older API; fields that a newer one adds are ignored. The API fills all of the
 (:func:`crawlfleet.api.responses.at`).
 """
 
-from typing import Any
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 from crawlfleet.kernel.errors import Problem
+
+_KINDS: Final = [{"type": kind} for kind in ("string", "integer", "number", "boolean", "null")]
+#: Values by name. The API sends no others than these kinds; the client takes whatever a newer one
+#: sends.
+Scalars: TypeAlias = Annotated[
+    dict[str, Any], Meta(extra_json_schema={"additionalProperties": {"anyOf": _KINDS}})
+]
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,7 +37,9 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 class ProblemDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A problem (RFC 9457): why the API refused or failed.
 
-    ``errors`` names each field that is wrong; ``type`` is stable, for programs.
+    ``errors`` names each field that is wrong; ``type`` is stable, for programs. Where a limit
+    stands against the call, ``limit`` is its setting, of which there is ``used`` where ``allowed``
+    is the most.
     """
 
     type: str = "about:blank"
@@ -37,6 +47,9 @@ class ProblemDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     status: int = 0
     detail: str = ""
     errors: tuple[Problem, ...] = ()
+    limit: str = ""
+    used: float | None = None
+    allowed: float | None = None
 
     def __str__(self) -> str:
         said = self.detail or self.title

@@ -5,6 +5,7 @@ from datetime import datetime
 
 import msgspec
 
+from crawlfleet.wire import Scalars
 from crawlfleet.wire.requests import TimelineEvent
 
 
@@ -63,7 +64,7 @@ class DeadLetter(DeadLetterSummary, frozen=True, kw_only=True):
     headers: dict[str, str] = {}
     params: dict[str, str] = {}
     body: str | None = None
-    meta: dict[str, str | int | float | bool | None] = {}
+    meta: Scalars = {}
     worker: str | None = None
     state: str = "dead"
     sample: Sample | None = None
@@ -83,7 +84,7 @@ class ReplayedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def count(self) -> int:
-        """Counts of what was replayed."""
+        """The number of dead letters that were replayed."""
         return self.replayed
 
 
@@ -97,5 +98,5 @@ class PurgedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def count(self) -> int:
-        """Counts of what was removed."""
+        """The number of dead letters that were removed."""
         return self.purged

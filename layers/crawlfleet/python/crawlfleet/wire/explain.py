@@ -4,11 +4,13 @@ from datetime import datetime
 
 import msgspec
 
+from crawlfleet.wire import Scalars
+
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
     """A decision. ``kind`` is ``request``, or ``lane`` for an event of the biz's whole queue.
 
-    Of a URL also ``seed`` and ``visit``.
+    Of a URL also ``seed`` and ``visit``. ``peers`` are the addresses that an attempt asked.
     """
 
     at: datetime
@@ -16,17 +18,21 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     state: str | None = None
     by: str = ""
     why: str = ""
+    peers: tuple[str, ...] = ()
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """The present state of a request: a sentence for people, its facts by name for programs."""
 
     sentence: str
-    facts: dict[str, str | int | float | bool | None] = {}
+    facts: Scalars = {}
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """The decisions about a request in the order of time; ``missing`` names those not kept."""
+    """The decisions about a request in the order of time; ``missing`` names those not kept.
+
+    ``trace`` is the id of its trace, ``trace_url`` where that is shown; null where it has none.
+    """
 
     id: str
     biz: str = ""
@@ -37,6 +43,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     standing: Standing
     steps: tuple[Step, ...] = ()
     missing: str | None = None
+    trace: str | None = None
+    trace_url: str | None = None
 
 
 class UrlExplanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +65,8 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     """A page as it was last read.
 
     ``visits`` counts the times it was read, ``changes`` those in which it had changed, ``saved``
-    those that were answered with 304, without a download. It is read again at ``next_at``, or never
+    those that were answered with 304, without a download, ``spared`` the segments that did not
+    fetch it, as it was not due. It is read again at ``next_at``, or never
     by itself; ``interval_seconds`` follows how often it changes.
     """
 
@@ -73,6 +82,7 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     visits: int = 1
     changes: int = 0
     saved: int = 0
+    spared: int = 0
     etag: str | None = None
     last_modified: str | None = None
     content: str = ""
@@ -85,6 +95,7 @@ class VisitTotals(msgspec.Struct, frozen=True, kw_only=True):
     visits: int = 0
     changes: int = 0
     saved: int = 0
+    spared: int = 0
     due: int = 0
 
 

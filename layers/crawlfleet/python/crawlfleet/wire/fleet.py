@@ -66,7 +66,7 @@ class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
     ``silent_seconds`` is the time since its last heartbeat. ``since`` is when it began, where it
     says so. ``unwatched`` is one that was silent for long while the detector did not run. ``done``
     and ``failed`` are requests of all bizs since it began, finished and of these given up on; they
-    are 0 to all but operators.
+    are 0 to all but operators. ``version`` is that of its code, empty where an older one runs.
     """
 
     worker: str
@@ -78,6 +78,7 @@ class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
     pool: str = "main"
     done: int = 0
     failed: int = 0
+    version: str = ""
 
 
 class WorkersAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,6 +114,47 @@ class HostsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Hosts, the worst first, then the busiest."""
 
     hosts: tuple[HostState, ...]
+
+
+class ProxyHealth(msgspec.Struct, frozen=True, kw_only=True):
+    """A proxy as its workers know it, by its address; no user and no password is shown.
+
+    All workers leave one that is ``away`` out until ``until``, and then until a try of one of them
+    has succeeded. ``fault`` is its last one, met by the worker ``seen_by``: unreachable,
+    credentials (refused), broken (refuses CONNECT), silent, closed (the connection). Shares and
+    means are of the last minutes, null where nothing was asked; ``answered`` and ``failed`` are the
+    counts, which operators see.
+    """
+
+    place: str
+    away: bool = False
+    until: datetime | None = None
+    cool_downs: int = 0
+    success_share: float | None = None
+    latency_seconds: float | None = None
+    answered: int = 0
+    failed: int = 0
+    fault: str = ""
+    seen_by: str = ""
+    seen_at: datetime | None = None
+
+
+class ProxyPoolHealth(msgspec.Struct, frozen=True, kw_only=True):
+    """A pool of proxies; of its proxies the 50 worst, those that are away first.
+
+    ``size`` is null where no worker has used the pool within a quarter of an hour.
+    """
+
+    name: str
+    size: int | None = None
+    away: int = 0
+    proxies: tuple[ProxyHealth, ...] = ()
+
+
+class ProxiesAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The pools of proxies by which a biz's downloads leave; none where they leave directly."""
+
+    pools: tuple[ProxyPoolHealth, ...]
 
 
 class PartState(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,7 +237,10 @@ class PoolWorkers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fleet(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole fleet. Of bizs the 200 with most to do are in it, the late ones first."""
+    """The whole fleet. Of bizs the 200 with most to do are in it, the late ones first.
+
+    ``proxies`` are the stage's pools of them, null where they could not be read.
+    """
 
     at: datetime
     revision: str = ""
@@ -206,10 +251,43 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     bizs: tuple[BizState, ...] = ()
     hosts: tuple[HostState, ...] = ()
     hosts_seen: int = 0
+    proxies: tuple[ProxyPoolHealth, ...] | None = ()
     parts: tuple[PartState, ...] = ()
     stray_items: int | None = None
     stray_requests: int | None = None
     unread: tuple[Unread, ...] = ()
+
+
+class CeilingUse(msgspec.Struct, frozen=True, kw_only=True):
+    """The use of a ceiling: ``used`` of ``allowed``, each null where it is not known or there.
+
+    ``limit`` is its setting: ``tenant_redis_ratio`` is the stage's, the others are the tenant's.
+    """
+
+    limit: str
+    used: float | None = None
+    allowed: float | None = None
+
+
+class TenantShare(msgspec.Struct, frozen=True, kw_only=True):
+    """A tenant's share of what workers and stores can do, and what it has of it.
+
+    ``part`` is that of the whole, among the tenants that have work; ``ready`` requests could be
+    leased now, ``in_flight`` ones are.
+    """
+
+    tenant: str
+    share: int = 1
+    part: float = 0.0
+    ready: int = 0
+    in_flight: int = 0
+    ceilings: tuple[CeilingUse, ...] = ()
+
+
+class SharesAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The tenants that the caller may see, those with most in flight first."""
+
+    tenants: tuple[TenantShare, ...]
 
 
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
@@ -253,9 +331,11 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
         >>> facts = {"id": "1", "kind": "backlog", "severity": "warning", "state": "open"}
         >>> Incident(**facts, since=now, found_at=now, tenant="acme", biz="docs").place
         'biz acme/docs'
+        >>> Incident(**facts, since=now, found_at=now, tenant="acme").place
+        'tenant acme'
         """
         if self.tenant is not None:
-            return f"biz {self.tenant}/{self.biz}"
+            return f"tenant {self.tenant}" if self.biz is None else f"biz {self.tenant}/{self.biz}"
         named = self.name is not None and self.name != self.part
         return f"{self.part} {self.name}" if named else f"{self.part}"
 

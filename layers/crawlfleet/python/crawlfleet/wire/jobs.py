@@ -6,6 +6,9 @@ from typing import Final
 import msgspec
 
 from crawlfleet.wire import Page
+from crawlfleet.wire.costs import Cost, Forecast, Took
+from crawlfleet.wire.quotas import OwnQuota
+from crawlfleet.wire.rules import FieldCoverage
 
 #: States of a job that has ended; only in ``done`` were all of its tasks tried.
 ENDED: Final = frozenset({"done", "cancelled", "unplaced"})
@@ -43,12 +46,15 @@ class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
 class JobSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A job: one run of a spider, a schedule or a list of URLs.
 
-    ``state`` is placing, expanding, running, cancelling, done, cancelled or unplaced. ``size`` is
-    how many tasks it has; ``expanded`` so many of them are made, of which ``refused`` have a URL
-    that may not be asked for. ``counts`` are its tasks by their end, once it has ended; ``trouble``
-    is why it does not go on. Where jobs are placed by bidding, ``worker`` has won it at
-    ``placed_at``, its demand ``lowered`` so often until one did; ``pool`` is then the winner's,
-    null for the usual one.
+    It is one, too, where clients submit under its name: ``by`` is then ``submission``, and it has
+    no rule. ``state`` is placing, expanding, running, cancelling, done, cancelled or unplaced.
+    ``size`` is how many tasks it has; ``expanded`` so many of them are made, of which ``refused``
+    have a URL that may not be asked for. A page that its links lead to is read once a ``segment``;
+    so many ``known_links`` were not followed, as others had read their pages in the segment
+    ``known_in``. ``counts`` are its tasks by their end, once it has ended; ``trouble`` is why it
+    does not go on. Where jobs are placed by bidding, ``worker`` has won it at ``placed_at``, its
+    demand ``lowered`` so often until one did; ``pool`` is then the winner's, null for the usual
+    one. It is for the ``user``, and uses no more than its ``quotas`` say.
     """
 
     name: str
@@ -73,6 +79,11 @@ class JobSummary(msgspec.Struct, frozen=True, kw_only=True):
     expanded_at: datetime | None = None
     cancelled_at: datetime | None = None
     ended_at: datetime | None = None
+    segment: str | None = None
+    user: str | None = None
+    quotas: tuple[OwnQuota, ...] = ()
+    known_links: int = 0
+    known_in: str | None = None
     counts: dict[str, int] = {}
     trouble: str | None = None
 
@@ -87,16 +98,72 @@ class JobSummary(msgspec.Struct, frozen=True, kw_only=True):
         return self.state in ENDED
 
 
-class Job(JobSummary, frozen=True, kw_only=True):
-    """A job with its ledger and its progress, which lists leave out.
+class OwnLink(msgspec.Struct, frozen=True, kw_only=True):
+    """The link to its site that a job needs: ``seconds_below`` to the first byte of ``test_url``.
 
-    ``pattern`` makes its URLs where they are no list.
+    Null is no limit; without a ``test_url`` the first URL of the job is asked for.
+    """
+
+    test_url: str | None = None
+    seconds_below: float | None = None
+    bytes_per_second_above: int | None = None
+
+
+class OwnAmount(msgspec.Struct, frozen=True, kw_only=True):
+    """The demand of one resource as a job states it."""
+
+    average: float | None = None
+    maximum: float | None = None
+
+
+class OwnDemand(msgspec.Struct, frozen=True, kw_only=True):
+    """The demand that a job states itself; what is null is demanded as its spider's runs took it.
+
+    ``memory`` is bytes, ``cpu`` the index in GHz, ``bandwidth`` bytes a second.
+    """
+
+    memory: OwnAmount | None = None
+    cpu: OwnAmount | None = None
+    bandwidth: OwnAmount | None = None
+
+
+class JobCoverage(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields that one rule has found in the job's pages: how many records have which.
+
+    ``empty`` fields have a value in less than a tenth of the records; with ``mostly_empty`` at
+    least half of what the rule selects is so, and its selectors do not fit these pages.
+    """
+
+    rule: str
+    pages: int = 0
+    records: int = 0
+    rejected: int = 0
+    fields: tuple[FieldCoverage, ...] = ()
+    empty: tuple[str, ...] = ()
+    mostly_empty: bool = False
+
+
+class Job(JobSummary, frozen=True, kw_only=True):
+    """A job with its ledger, its progress and its coverage, which lists leave out.
+
+    ``pattern`` makes its URLs where they are no list, of every combination of what goes into its
+    ``places``: a list, or a range. Where jobs are placed by bidding, ``link`` is
+    what a worker's way to the site must be like, ``demand`` what the job states that it takes.
+    Its ``cost`` up to now is null while nothing was measured, and a month after its end.
+    It ``took`` so much of what the ``forecast`` at its start says; null as the cost is.
     """
 
     pattern: str | None = None
+    places: dict[str, dict[str, int] | tuple[str, ...]] = {}
+    link: OwnLink | None = None
+    demand: OwnDemand | None = None
     refusals: tuple[str, ...] = ()
     ledger: JobLedger | None = None
     progress: JobProgress | None = None
+    coverage: tuple[JobCoverage, ...] = ()
+    cost: Cost | None = None
+    forecast: Forecast | None = None
+    took: Took | None = None
 
 
 class Amount(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,10 +5,12 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.wire import Page, ProblemDocument
+from crawlfleet.wire import Page, ProblemDocument, Scalars
 
 #: States in which nothing more happens to a request.
 FINAL_STATES: Final = frozenset({"done", "dead", "cancelled", "expired"})
+#: The numbers of a biz's own states in which a request has ended begin here.
+OWN_FINAL: Final = 1_000
 
 
 class SubmissionAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -33,12 +35,17 @@ class BatchAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimelineEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of a request's state: when, by whom, why."""
+    """A change of a request's state: when, by whom, why.
+
+    ``peers`` are the addresses that an attempt asked, one for each hop; ``proxy`` stands for one
+    that only the proxy knows.
+    """
 
     at: datetime
     state: str
     by: str = ""
     why: str = ""
+    peers: tuple[str, ...] = ()
 
 
 class RequestStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +63,7 @@ class RequestStatus(msgspec.Struct, frozen=True, kw_only=True):
     headers: dict[str, str] = {}
     params: dict[str, str] = {}
     body: str | None = None
-    meta: dict[str, str | int | float | bool | None] = {}
+    meta: Scalars = {}
     attempts: int = 0
     worker: str | None = None
     error: str | None = None
@@ -66,11 +73,36 @@ class RequestStatus(msgspec.Struct, frozen=True, kw_only=True):
     job: str | None = None
     priority: int = 5
     pool: str | None = None
+    user: str | None = None
 
     @property
     def final(self) -> bool:
-        """Tell whether nothing more will happen to it: done, dead, cancelled or expired."""
-        return self.state in FINAL_STATES
+        """Tell whether it has ended: done, dead, cancelled, expired, or a final state of the biz's.
+
+        Those are its own states from number 1,000 on.
+        """
+        return self.state in FINAL_STATES or (self.flag or 0) >= OWN_FINAL
+
+
+class TransitionAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A request's answer to a transition: its state now, or the problem that left it as it is.
+
+    ``repeated``: it was in that state already.
+    """
+
+    id: str
+    state: str | None = None
+    repeated: bool = False
+    error: ProblemDocument | None = None
+
+
+class TransitionsAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The answers to a transition of many requests, in their order."""
+
+    changed: int = 0
+    repeated: int = 0
+    refused: int = 0
+    requests: tuple[TransitionAnswer, ...] = ()
 
 
 class RequestsPage(Page, frozen=True):

@@ -9,15 +9,21 @@ from crawlfleet.wire import Page
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """An extracted record. ``id`` is stable: seen twice, it is the same record."""
+    """An extracted record. ``id`` is stable: seen twice, it is the same record.
+
+    ``job`` is the job of its request, null where that has none; ``trace`` the id of its request's
+    trace, null where that is not traced.
+    """
 
     id: str
     request_id: str
+    job: str | None = None
     url: str
     rule: str = ""
     rule_version: str = ""
     stored_at: datetime | None = None
     fields: dict[str, Any]
+    trace: str | None = None
 
 
 class RecordsPage(Page, frozen=True):
@@ -78,7 +84,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     """The ledger: where everything is that was ever submitted.
 
     ``submitted`` is the sum of the terms, or ``difference`` tells by how much it is not: above 0 is
-    lost, below 0 made up.
+    lost, below 0 made up. ``others`` are in states of the biz's own, final ones counted for ever.
     """
 
     job: str | None = None

@@ -1,10 +1,26 @@
 """Rules: their coverage, and what a trial of one yields."""
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from crawlfleet.kernel.errors import Problem
+
+
+class BizSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A biz of the tenant, and the rules and spiders that its document has."""
+
+    name: str
+    description: str = ""
+    rules: tuple[str, ...] = ()
+    spiders: tuple[str, ...] = ()
+
+
+class BizsAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Every biz of the tenant, by name."""
+
+    bizs: tuple[BizSummary, ...]
 
 
 class FieldCoverage(msgspec.Struct, frozen=True, kw_only=True):
@@ -15,10 +31,28 @@ class FieldCoverage(msgspec.Struct, frozen=True, kw_only=True):
     share: float = 0.0
 
 
+class TriedField(FieldCoverage, frozen=True, kw_only=True):
+    """The coverage of a field on a page; ``why`` says, where no record has a value, the cause."""
+
+    why: str | None = None
+
+
+class HourCoverage(msgspec.Struct, frozen=True, kw_only=True):
+    """Coverage of one version of a rule in the hour that began then."""
+
+    started_at: datetime
+    pages: int = 0
+    records: int = 0
+    rejected: int = 0
+    fields: tuple[FieldCoverage, ...] = ()
+
+
 class RuleCoverage(msgspec.Struct, frozen=True, kw_only=True):
     """Coverage of one version of a rule or spider; new requests are read by the ``current`` one.
 
-    ``rejected`` of the records were not stored: the schema or the key did not take them.
+    ``rejected`` of the records were not stored: the schema or the key did not take them. ``hours``
+    are the last 25 in which it had any, the oldest first. Of the current version ``empty`` are
+    fields that less than a tenth of the records have; with ``mostly_empty`` at least half are so.
     """
 
     rule: str
@@ -28,6 +62,9 @@ class RuleCoverage(msgspec.Struct, frozen=True, kw_only=True):
     records: int = 0
     rejected: int = 0
     fields: tuple[FieldCoverage, ...] = ()
+    empty: tuple[str, ...] = ()
+    mostly_empty: bool = False
+    hours: tuple[HourCoverage, ...] = ()
 
 
 class CoverageAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,7 +131,7 @@ class TriedRule(msgspec.Struct, frozen=True, kw_only=True):
     rejected_count: int = 0
     left_out: tuple[str, ...] = ()
     left_out_count: int = 0
-    coverage: tuple[FieldCoverage, ...] = ()
+    coverage: tuple[TriedField, ...] = ()
     links: tuple[FollowedLink, ...] = ()
     link_count: int = 0
     refused: dict[str, int] = {}

@@ -32,8 +32,10 @@ class ScheduleContent(msgspec.Struct, frozen=True, kw_only=True):
     start: dict[str, Any] | None = None
     spider: str | None = None
     spider_version: int | None = None
-    values: dict[str, str] = {}
+    values: dict[str, str | dict[str, int] | tuple[str, ...]] = {}
     priority: int | None = None
+    segment: str | None = None
+    user: str | None = None
     overlap: str = "allow"
     missed: str = "all"
     tolerance_seconds: int = 300
@@ -47,10 +49,14 @@ class Schedule(ScheduleContent, frozen=True, kw_only=True):
     ``overlap`` says what a fire does while an earlier job has not ended: ``allow``, ``skip``,
     ``queue`` or ``replace``. ``missed`` says which fire times are made up for after a stop:
     ``all``, the ``latest``, or with ``skip`` those that are late by ``tolerance_seconds`` at most.
+    ``state`` is ``paused``, ``due`` (a job starts now, or ``last_outcome`` says why it waits),
+    ``running`` (a job has not ended), ``waiting`` for the next time, or ``over``: no time comes.
+    ``segment`` says how often its jobs read a page that links lead to; null is once a job.
     ``fire_at`` is the next time of the cron line, ``next_at`` when it is evaluated: with its
     jitter, or later while it has to wait. Of a version, all that follows ``enabled`` is null.
     """
 
+    state: str = ""
     fire_at: datetime | None = None
     next_at: datetime | None = None
     last_fired_at: datetime | None = None
@@ -67,13 +73,15 @@ class NextRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run to come: ``fire_at`` by the cron line, ``at`` and ``local_at`` with the jitter.
 
     ``shift_seconds`` is by how much clocks in the time zone are put forward (or back, below 0)
-    between the run before, or now, and this one.
+    between the run before, or now, and this one. ``state`` is ``waiting``; of the first run it is
+    that of its schedule, ``paused`` of them all.
     """
 
     fire_at: datetime
     at: datetime
     local_at: datetime
     shift_seconds: int = 0
+    state: str = ""
 
 
 class RunsAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -46,6 +46,8 @@ class Seed(msgspec.Struct, frozen=True, kw_only=True):
     depth: int = 0
     meta: dict[str, Any] = {}
     headers: dict[str, str] = {}
+    method: str = "GET"
+    body: str | None = None
     job: str | None = None
     found_by: str | None = None
     offered_at: datetime | None = None

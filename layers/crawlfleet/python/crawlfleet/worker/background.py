@@ -11,12 +11,14 @@ import asyncio
 import math
 import threading
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
+from crawlfleet.config.documents.biz import Tree
 from crawlfleet.config.lookup import limits_of, served_queues, shares_work
 from crawlfleet.crawling.records.pipeline import Drainer
+from crawlfleet.fleet.models import Throughput
 from crawlfleet.fleet.recovery.service import LOCK as RECOVERY
 from crawlfleet.fleet.redis.scheduler import decided
 from crawlfleet.jobs.bidding.auction import OFF_EVERY
@@ -33,8 +35,14 @@ from crawlfleet.worker.telemetry import ThroughputMeter
 #: next one as it ends. If all did at once there would be room for a few of those only, since the
 #: places are taken until the last moment, and for some seconds nobody would work.
 STAGGERED_PART: Final = 0.15
+#: The lock of who searches the data queues of all bizs for items; it is never released, as it ends
+#: when it may be had again.
+SEARCHING: Final = "items"
 #: A worker stays for a retry that is due within this. Without one, the next tick finds it.
 LINGER: Final = timedelta(seconds=10)
+#: Between two looks at an empty queue it is so much longer for each other worker: a thousand look
+#: five thousand times a second.
+LOOK_EACH_SECONDS: Final = 0.0002
 
 
 class BackgroundTasks:
@@ -55,7 +63,7 @@ class BackgroundTasks:
         self._heartbeat = heartbeat
         self._affinity = affinity
         self._throughput = throughput
-        self._drainer = Drainer(services.draining, session.worker, services.clock)
+        self._drainer = Drainer(services.draining, session.worker, services.clock, self._may_search)
         self.bidder = services.bidder(
             services.pool, session.worker, session.threaded, session.time_left
         )
@@ -123,7 +131,11 @@ class BackgroundTasks:
         while True:
             await self._session.call(self._affinity.refresh, self._services.clock())
             await self._services.steady.sleep(self._pauses.report_throughput)
-            await self._session.call(self.ask_whether_surplus)
+            # The meter is the event loop's: what it says is read here, and handed to the thread.
+            meter = self._throughput
+            await self._session.call(
+                self.ask_whether_surplus, meter.throughput(), meter.throughputs()
+            )
 
     def _time_left(self, most: float = math.inf) -> Callable[[], float]:
         """Return what tells a round how many seconds it may go on."""
@@ -133,8 +145,6 @@ class BackgroundTasks:
             return 0.0 if self._ending else min(self._session.time_left(), until - self._now())
 
         return left
-
-    # ---- rounds --------------------------------------------------------------------------------
 
     @property
     def are_shared(self) -> bool:
@@ -149,11 +159,13 @@ class BackgroundTasks:
         if found.dead:
             services.scaling.replace_dead(found.pools, services.clock)
 
-    def ask_whether_surplus(self) -> None:
+    def ask_whether_surplus(
+        self, throughput: Throughput | None, throughputs: Mapping[str, Throughput]
+    ) -> None:
         """Report what this worker can do in a second, and ask whether it is one too many."""
-        meter, services = self._throughput, self._services
+        services = self._services
         reply = services.scaling.report_throughput(
-            self._id, meter.throughput(), services.clock(), meter.throughputs()
+            self._id, throughput, services.clock(), throughputs
         )
         if reply is not None:
             self.is_surplus = self.is_surplus or reply.leaves
@@ -185,6 +197,12 @@ class BackgroundTasks:
                 return 0
             return self._session.frontier.dispatch(self._services.config.current())
 
+    def _may_search(self) -> bool:
+        """Tell whether this worker is the one to search all data queues now."""
+        every = timedelta(seconds=self._pauses.drain)
+        detector = self._services.recovery.detector
+        return detector.acquire_lock(SEARCHING, self._id, every, every)
+
     def drain(self) -> None:
         """Make records of the data queue's items."""
         if not self._ending and self.are_shared:
@@ -209,7 +227,10 @@ class BackgroundTasks:
         if left() > 0:
             services.awarding.run_round(tree, self._id, services.clock, left)
 
-    # ---- departure -----------------------------------------------------------------------------
+    @property
+    def look_seconds(self) -> float:
+        """Return the pause between two looks at an empty queue, by how many workers look."""
+        return max(self._pauses.poll, (self._others or 0) * LOOK_EACH_SECONDS)
 
     @property
     def is_kept(self) -> bool:
@@ -266,16 +287,35 @@ class BackgroundTasks:
                 return True
             made = await threaded(self.dispatch_seeds)
             if self.are_shared:
-                items = await threaded(services.draining.queue.waiting, tree.queues())
-            now, queues = services.clock(), served_queues(tree, services.pool)
-            loads = await threaded(services.queue.loads, queues, now)
-            soon = to_ms(now + LINGER)
-            if made or any(items):
-                return True
-            return any(load.ready or (load.next_ts or soon) < soon for load in loads)
+                items = await threaded(self._items_waiting, tree)
+            return await threaded(self._is_something_ready, tree) or bool(made) or any(items)
         except Exception as error:  # noqa: BLE001  the tick finds what this one cannot see
             warn("whether there is more work is not known", error)
             return False
+
+    def _is_something_ready(self, tree: Tree) -> bool:
+        """Look into all queues; announce those with work, as this worker has not found them."""
+        queue, now = self._services.queue, self._services.clock()
+        blocks, soon = self._session.spending.blocks, to_ms(now + LINGER)
+        # What a quota keeps waiting is no work: the tick sees when it is again.
+        queues = [one for one in served_queues(tree, self._services.pool) if not blocks(one)]
+        loads = queue.loads(queues, now)
+        found = [
+            queue_key
+            for queue_key, load in zip(queues, loads, strict=True)
+            if load.ready or (load.next_ts or soon) < soon
+        ]
+        queue.announce(found)
+        return bool(found)
+
+    def _items_waiting(self, tree: Tree) -> list[int]:
+        """Count the items of all data queues; announce those, as nobody may have found them."""
+        queue, queues = self._services.draining.queue, tree.queues()
+        items = queue.waiting(queues)
+        if any(items):
+            counts = zip(queues, items, strict=True)
+            queue.open.announce([queue_key for queue_key, count in counts if count])
+        return items
 
     def _can_advance(self) -> bool:
         """Tell whether there is a job that tasks can be made of, once this worker's round is over.

@@ -33,12 +33,17 @@ class Dispatcher:
         self._learning: set[asyncio.Task[None]] = set()
 
     def begin(self, leased: Sequence[LeasedRequest]) -> None:
-        """Queue what has its slot; learn the rules of the others' sites, then get their slots."""
+        """Queue what has its slot; learn the rules of the others' sites, then get their slots.
+
+        What a quota has ended has its outcome, and waits to be settled.
+        """
         unknown: dict[tuple[QueueKey, int, str], list[LeasedRequest]] = defaultdict(list)
         for one in leased:
             if not self._in_flight.add(one):
                 continue
-            if one.slot_at is None or one.to_learn:
+            if one.ended is not None:
+                self._in_flight.end(one, one.ended)
+            elif one.slot_at is None or one.to_learn:
                 key = one.queue_key, id(one.biz), origin_of(one.claim.request.body.url)
                 unknown[key].append(one)
             else:
@@ -48,11 +53,13 @@ class Dispatcher:
             self._learning.add(task)
             task.add_done_callback(self._learning.discard)
 
+    @property
+    def tasks(self) -> tuple[asyncio.Task[None], ...]:
+        """The tasks that learn the rules of sites now."""
+        return tuple(self._learning)
+
     async def close(self) -> None:
-        """Learn nothing more."""
-        for task in self._learning:
-            task.cancel()
-        await asyncio.gather(*self._learning, return_exceptions=True)
+        """Fetch no robots.txt any more."""
         await self._robots.close()
 
     async def _learn(self, leased: Sequence[LeasedRequest]) -> None:
@@ -148,6 +155,8 @@ class CancellationWatcher:
             warn("jobs that are being cancelled could not be heard of", error)
             return False
         self._reached = heard.reached
+        for job in heard.requoted:
+            self._session.spending.note_quotas(job)
         now = self._steady.now()
         self._jobs = {job: until for job, until in self._jobs.items() if until > now}
         self._jobs |= dict.fromkeys(heard.jobs, now + CANCELLATION_SECONDS)

@@ -1,30 +1,28 @@
-"""A worker's heartbeat (SPEC.md D1), and whether its leases are still its own.
+"""A worker's heartbeat (SPEC.md D1), and when it has been silent for too long.
 
 It beats from a thread of its own: a worker whose event loop reads a long page is slow, not dead,
 and must not look as if it were. What keeps one whose loop never comes back from holding work for
-ever is the end of its leases, which the loop renews.
-
-A worker that was frozen, or taken for dead, has requests that may be others' by now. So has one
-whose leases are over because MongoDB could not be asked to renew them. It asks for no page of those
-before it has looked, and a look that got no answer is none: a request waits for the next one, until
-its lease is over, and is left to it then.
+ever is the end of its leases, which the loop renews. With each beat it tells what it has seen of
+proxies, and hears what others have.
 """
 
-import asyncio
 import threading
 from typing import Final
 
-from crawlfleet.crawling.politeness.client import LocalScheduler
+from crawlfleet import __version__
+from crawlfleet.config.documents.biz import DetectorLimits
+from crawlfleet.crawling.fetching.proxy_exchange import ProxyExchange
+from crawlfleet.crawling.politeness.local_scheduler import LocalScheduler
 from crawlfleet.fleet.failure_detector import worth_a_look
 from crawlfleet.fleet.models import WorkerStatus
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import to_ms
-from crawlfleet.requests.leased import LeasedRequest
-from crawlfleet.worker.leases import Leases
 from crawlfleet.worker.session import Session
 
 #: Hosts that a worker names with each beat, so that others may go on there if it dies.
 STATUS_HOSTS: Final = 200
+#: Everybody hears of a push within this.
+SLOWER_AFTER_SECONDS: Final = 6.0
 
 
 class Heartbeat:
@@ -36,14 +34,12 @@ class Heartbeat:
 
     def __init__(self, session: Session, scheduler: LocalScheduler) -> None:
         services = session.services
-        detector = services.config.current().stage.detector
         self._session = session
         self._scheduler = scheduler
         self._workers = services.workers
         self._clock, self._now = services.clock, services.steady.now
-        self._seconds = detector.beat_seconds
-        self.doubt_seconds = worth_a_look(detector).total_seconds()  # silent for less, it lives
-        self._detached_seconds = detector.detached_seconds
+        self._seconds = self._detector.beat_seconds
+        self._slower_since: float | None = None
         self._started_ms = to_ms(services.clock())
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -66,6 +62,9 @@ class Heartbeat:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
+            # What it has found of proxies since its last beat would be lost with it.
+            if self._session.services.proxies.has_changes and self._proxies():
+                self._beat()
 
     @property
     def detached_seconds(self) -> float:
@@ -75,7 +74,16 @@ class Heartbeat:
     @property
     def is_cut_off(self) -> bool:
         """Tell whether others are about to take this worker for dead."""
-        return self.detached_seconds >= self._detached_seconds
+        return self.detached_seconds >= self._detector.detached_seconds
+
+    @property
+    def doubt_seconds(self) -> float:
+        """Return the silence below which it lives."""
+        return worth_a_look(self._detector).total_seconds()
+
+    @property
+    def _detector(self) -> DetectorLimits:
+        return self._session.services.config.current().stage.detector
 
     @property
     def may_have_lost(self) -> bool:
@@ -96,12 +104,29 @@ class Heartbeat:
         self._looked = max(self._looked, losses)
 
     def _go_on(self) -> None:
-        while not self._stopped.wait(self._seconds):
+        while not self._stopped.wait(self.pause()):
             self._beat()
+
+    def pause(self) -> float:
+        """Return the seconds until the next beat, which are the configuration's.
+
+        Longer ones hold once those who listen have heard of them as well: by the shorter ones a
+        worker that takes its time is dead.
+        """
+        wanted, now = self._detector.beat_seconds, self._now()
+        if wanted <= self._seconds:
+            self._seconds, self._slower_since = wanted, None
+        elif self._slower_since is None:
+            self._slower_since = now
+        elif now - self._slower_since >= SLOWER_AFTER_SECONDS:
+            self._seconds, self._slower_since = wanted, None
+        return self._seconds
 
     def _beat(self) -> None:
         try:
-            known = self._workers.beat(self._session.worker, self._clock(), self._status())
+            known = self._workers.beat(
+                self._session.worker, self._clock(), self._status(), *self._proxies()
+            )
         except Exception as error:  # noqa: BLE001  whatever it is, the next beat may arrive
             if not self._failing:
                 warn("the worker's heartbeat did not arrive", error)
@@ -113,6 +138,11 @@ class Heartbeat:
         self._beaten, self._failing = True, False
         self._beaten_at = self._now()
 
+    def _proxies(self) -> tuple[ProxyExchange, ...]:
+        """Return what is told of proxies with the beat; nothing where the stage has none."""
+        services = self._session.services
+        return (services.proxies,) if services.config.current().stage.proxies else ()
+
     def _status(self) -> WorkerStatus:
         return WorkerStatus(
             started_ms=self._started_ms,
@@ -121,87 +151,5 @@ class Heartbeat:
             failed=self._session.report.dead,
             pool=self._session.services.pool,
             hosts=self._scheduler.hosts(STATUS_HOSTS),
+            version=__version__,
         )
-
-
-class Ownership:
-    """The leases of one worker, as far as they are still its own. Used from the event loop only."""
-
-    def __init__(self, session: Session, heartbeat: Heartbeat, leases: Leases) -> None:
-        self.heartbeat = heartbeat
-        self._session = session
-        self._in_flight = session.in_flight
-        self._leases = leases
-        self._again_seconds = session.services.pauses.owned
-        self._renew_seconds = session.limits.lease_seconds / 3
-        self._steady = session.services.steady
-        self._looked_at = self._steady.now()
-        self._looking = asyncio.Lock()
-        # Of these nobody knows: they were in doubt, and the look got no answer.
-        self._unknown: set[LeasedRequest] = set()
-
-    @property
-    def in_doubt(self) -> bool:
-        """Tell whether all requests in flight may be others' by now."""
-        silent = min(self.heartbeat.detached_seconds, self._steady.now() - self._looked_at)
-        return self.heartbeat.may_have_lost or silent >= self.heartbeat.doubt_seconds
-
-    async def renew(self) -> None:
-        """Renew the leases, if that is due or they are in doubt."""
-        if self.in_doubt or self._steady.now() - self._looked_at >= self._renew_seconds:
-            async with self._looking:
-                await self._look()
-
-    async def still(self, leased: LeasedRequest) -> bool:
-        """Tell whether a request is still this worker's, as far as that can be known.
-
-        The first who asks in doubt looks; all who ask meanwhile wait for the answer, too.
-        """
-        while leased in self._in_flight and self._unsure_of(leased):
-            async with self._looking:
-                if self._unsure_of(leased) and not self._looked_in_vain(leased):
-                    await self._look()
-                    if leased not in self._unknown:
-                        break
-            if leased in self._unknown:
-                if self._steady.now() >= leased.ends_at:
-                    self._leave(leased)
-                else:
-                    await self._steady.sleep(self._again_seconds)
-        return leased in self._in_flight
-
-    def _unsure_of(self, leased: LeasedRequest) -> bool:
-        return self.in_doubt or leased in self._unknown or self._steady.now() >= leased.ends_at
-
-    def _looked_in_vain(self, leased: LeasedRequest) -> bool:
-        """Tell whether a look at it failed a moment ago: many may wait for the same node."""
-        just_now = self._steady.now() - self._looked_at < self._again_seconds
-        return leased in self._unknown and just_now and not self.in_doubt
-
-    async def _look(self) -> None:
-        """Renew the leases of requests in flight, and drop those that are another's."""
-        losses, started, in_doubt = self.heartbeat.losses, self._steady.now(), self.in_doubt
-        # In one go: while pages are read, each return to the event loop takes a while.
-        renewed = await self._session.threaded(self._leases.renew, self._in_flight.all())
-        for one, claim in renewed.lost:
-            # What is done is nobody's any more: of that which is being written the write tells.
-            if self._in_flight.is_settled(one):
-                continue
-            if one.claim is claim and self._in_flight.drop(one):
-                self._session.report.lost += 1
-                self._session.stopper.stop(one)
-        now, before = self._steady.now(), self._unknown
-        self._unknown = {
-            one
-            for one in renewed.unknown
-            if one in self._in_flight and (in_doubt or one in before or now >= one.ends_at)
-        }
-        # Not before: until then whoever asks is in doubt, and waits.
-        self.heartbeat.looked(losses)
-        self._looked_at = started
-
-    def _leave(self, leased: LeasedRequest) -> None:
-        self._unknown.discard(leased)
-        self._session.report.left += self._in_flight.drop(leased)
-        over = TimeoutError("its lease is over, and its node could not be asked whose it is")
-        warn(f"request {leased.claim.request.id} is left to its lease", over)

@@ -4,7 +4,7 @@ The states of a lease and its ends are listed in :mod:`crawlfleet.worker.leases`
 """
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -53,12 +53,16 @@ class InFlight:
     def __contains__(self, leased: LeasedRequest) -> bool:
         return leased in self._leased
 
-    def full(self, limits: FleetLimits) -> bool:
-        """Tell whether more would only wait: in memory here, out of reach of other workers.
+    def by_tenant(self) -> Counter[str]:
+        """Count the requests by tenant. May be called from any thread.
 
         Deferred outcomes do not count: the work of other nodes goes on.
         """
-        return len(self._leased) - len(self._deferred) >= limits.concurrency + 3 * limits.batch
+        found: Counter[str] = Counter()
+        for path, count in list(self._by_biz.items()):
+            found[path.partition("/")[0]] += count
+        found.subtract(one.queue_key.tenant for one in list(self._deferred))
+        return +found
 
     def by_biz(self) -> dict[str, int]:
         """Count the requests by ``tenant/biz``. May be called from any thread."""
@@ -141,11 +145,8 @@ class InFlight:
 
     def waiting(self) -> list[LeasedRequest]:
         """Return the requests that no runner has begun with."""
-        return [
-            leased
-            for leased, outcome in self._leased.items()
-            if outcome is None and leased not in self._running
-        ]
+        open_ones = (leased for leased, outcome in self._leased.items() if outcome is None)
+        return [leased for leased in open_ones if leased not in self._running]
 
     def _count(self, queue_key: QueueKey, change: int) -> None:
         left = self._by_biz.get(queue_key.path, 0) + change
@@ -155,9 +156,7 @@ class InFlight:
             self._by_biz.pop(queue_key.path, None)
 
 
-def by_queue(
-    leased: Iterable[LeasedRequest],
-) -> dict[tuple[QueueKey, int], list[LeasedRequest]]:
+def by_queue(leased: Iterable[LeasedRequest]) -> dict[tuple[QueueKey, int], list[LeasedRequest]]:
     """Group requests by queue and by the configuration that they were claimed under."""
     groups: dict[tuple[QueueKey, int], list[LeasedRequest]] = defaultdict(list)
     for one in leased:
@@ -231,11 +230,8 @@ class UnconfirmedLeases:
         steady: SteadyTime = STEADY,
         most: int = MOST_UNCONFIRMED,
     ) -> None:
-        self._queue = queue
-        self._clock = clock
-        self._again_seconds = again_seconds
-        self._now = steady.now
-        self._most = most
+        self._queue, self._clock, self._now = queue, clock, steady.now
+        self._again_seconds, self._most = again_seconds, most
         # By when they are looked for next, by the steady clock.
         self._open: dict[_Asked, float] = {}
 

@@ -5,22 +5,27 @@ from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, ParamSpec, TypeAlias, TypeVar
 
-from crawlfleet.config.lookup import ConfigCentre
-from crawlfleet.crawling.executors.runner import SpiderExecutors
-from crawlfleet.crawling.extract.extractor import RuleExtractor
+from crawlfleet.config.documents.biz import FleetLimits
+from crawlfleet.config.in_force import SsmConfig
 from crawlfleet.crawling.fetching.models import Fetcher
+from crawlfleet.crawling.fetching.proxy_exchange import ProxyExchange
+from crawlfleet.crawling.fetching.secrets import SecretTexts, nothing_reads
 from crawlfleet.crawling.frontier.dispatch import SeedDispatcher
 from crawlfleet.crawling.frontier.worker import FrontierClient
 from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
+from crawlfleet.crawling.reading.reader import PageReader
+from crawlfleet.crawling.records.coverage import together
 from crawlfleet.crawling.records.pipeline import DataProcessor
-from crawlfleet.crawling.records.redis import RedisCoverages, together
+from crawlfleet.crawling.records.redis import RedisCoverages
 from crawlfleet.crawling.records.schema import SchemaValidator
 from crawlfleet.crawling.recrawl.mongo import MongoVisits
 from crawlfleet.fleet.models import WorkReport
+from crawlfleet.fleet.quotas.service import QuotaLedgers
+from crawlfleet.fleet.quotas.spending import Spending
 from crawlfleet.fleet.recovery.reaper import Reaper
 from crawlfleet.fleet.recovery.service import Recovery
 from crawlfleet.fleet.redis.registry import RedisWorkers
@@ -33,23 +38,36 @@ from crawlfleet.jobs.completion import JobRounds
 from crawlfleet.jobs.mongo.usage import MongoDemands
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import MAIN_POOL, QueueKey
-from crawlfleet.kernel.time import PAUSES, STEADY, Clock, Pauses, SteadyTime
+from crawlfleet.kernel.time import (
+    PAUSES,
+    STEADY,
+    Clock,
+    Pauses,
+    SteadyTime,
+    TimeLeft,
+    from_ms,
+    to_ms,
+)
+from crawlfleet.kernel.tracing import NO_TRACER, Tracer
+from crawlfleet.requests.ceilings.service import TenantCeilings
 from crawlfleet.requests.models import Coverage
 from crawlfleet.requests.mongo.store import MongoRequestStore
 from crawlfleet.requests.queue.redis.queue import RedisQueue
 from crawlfleet.requests.queue.redis.recovery import RedisLeaseBook
 from crawlfleet.requests.submission.mongo import MongoRules
 from crawlfleet.worker.in_flight import InFlight, Stopper
-from crawlfleet.worker.usage_meter import Idle
+from crawlfleet.worker.shares import SETTLED_QUEUES, TenantShares
+from crawlfleet.worker.tracing import Traces
+from crawlfleet.worker.usage_meter import DEFAULT_GB, Idle
 
 #: With this much of the Lambda's time left no more is leased, and what waits is handed back.
 HAND_BACK: Final = timedelta(seconds=25)
 #: With this much left downloads that still run, and stores that are away, are given up.
 GIVE_UP: Final = timedelta(seconds=10)
-#: Calls that may block at once: three batches of outcomes (settler.SETTLED_QUEUES) and one for each
-#: part that runs beside: lease, renew, account, reap, recover, seeds, items, jobs, throughput,
-#: cancellations, their sweep, usage, awards, bids.
-THREADS: Final = 17
+#: Calls that may block at once: batches of outcomes, and one for each part that runs beside: lease,
+#: renew, account, reap, recover, seeds, items, jobs, throughput, cancellations, their sweep, usage,
+#: awards, bids, quotas.
+THREADS: Final = SETTLED_QUEUES + 15
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -61,10 +79,11 @@ class WorkerServices:
 
     ``remaining`` is the Lambda's time left, in seconds; ``jitter`` gives a number from 0 to 1;
     ``pool`` is the worker's. Its waits go by ``steady``, and are as long as ``pauses`` says.
-    ``idle`` is kept by the process, for all its workers.
+    It is paid for ``memory_gb``.
+    ``idle`` is kept by the process, for all its workers; ``proxies`` is what ``fetcher`` leaves by.
     """
 
-    config: ConfigCentre
+    config: SsmConfig
     queue: RedisQueue
     store: MongoRequestStore
     rules: MongoRules
@@ -76,8 +95,7 @@ class WorkerServices:
     hosts: RedisHosts
     robots: RedisRobotsCache
     fetcher: Fetcher
-    extractor: RuleExtractor
-    executors: SpiderExecutors
+    reader: PageReader
     validator: SchemaValidator
     coverages: RedisCoverages
     visits: MongoVisits
@@ -87,13 +105,19 @@ class WorkerServices:
     advancing: JobRounds
     readings: MachineReadings
     demands: MongoDemands
+    quotas: QuotaLedgers
     bidder: Callable[..., Bidder]
     awarding: JobAuction
+    ceilings: TenantCeilings
     clock: Clock
-    remaining: Callable[[], float]
+    remaining: TimeLeft
     jitter: Callable[[], float]
     idle: Idle = field(default_factory=Idle)
+    tracer: Tracer = NO_TRACER
+    proxies: ProxyExchange = field(default_factory=ProxyExchange)
+    secrets: SecretTexts = field(default_factory=partial(SecretTexts, nothing_reads))
     pool: str = MAIN_POOL
+    memory_gb: float = DEFAULT_GB
     pauses: Pauses = PAUSES
     steady: SteadyTime = STEADY
 
@@ -105,12 +129,14 @@ CoverageKey: TypeAlias = tuple[QueueKey, str, str]
 class Account:
     """Seconds by queue and phase, and field coverage by rule, since they were last taken."""
 
-    def __init__(self) -> None:
+    def __init__(self, shares: TenantShares) -> None:
+        self._shares = shares
         self._spent: dict[QueueKey, dict[str, float]] = defaultdict(lambda: defaultdict(float))
         self._coverage: dict[CoverageKey, Coverage] = {}
 
     def add(self, queue_key: QueueKey, phase: str, seconds: float) -> None:
-        """Add seconds to a phase. Threads may call this."""
+        """Add seconds to a phase; its tenant took them. Threads may call this."""
+        self._shares.spend(queue_key, phase, seconds)
         self._spent[queue_key][phase] += seconds
 
     def count(self, key: CoverageKey, coverage: Coverage) -> None:
@@ -130,20 +156,40 @@ class Account:
 
 
 class Session:
-    """The state of an invocation: its services, limits and report, and the requests in flight."""
+    """The state of an invocation: its services and report, and the requests in flight."""
 
     def __init__(self, services: WorkerServices, worker: str) -> None:
         self.services = services
         self.worker = worker
-        self.limits = services.config.current().stage.fleet
         self.report = WorkReport(worker=worker)
         self.in_flight = InFlight()
         self.stopper = Stopper()
-        self.account = Account()
+        self.shares = TenantShares(services.steady)
+        self.account = Account(self.shares)
+        self.traces = Traces(services.tracer)
         self.frontier = FrontierClient(services.seeding, services.clock, services.steady)
+        self.spending = Spending(
+            services.quotas,
+            worker,
+            services.config.current,
+            services.cancelling.jobs.quota_terms,
+            self.threaded,
+            services.clock,
+            services.steady,
+        )
         # Not the loop's own pool: name look-ups wait there, and a slow name server must not keep
         # leases from being renewed.
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="parts")
+
+    @property
+    def limits(self) -> FleetLimits:
+        """Return the limits that are in force now."""
+        return self.services.config.current().stage.fleet
+
+    def lease_end(self) -> datetime:
+        """Return when a lease ends that is taken or renewed now, to the millisecond."""
+        ends_at = self.services.clock() + timedelta(seconds=self.limits.lease_seconds)
+        return from_ms(to_ms(ends_at))
 
     def time_left(self) -> float:
         """Return the seconds until waiting requests are handed back."""

@@ -11,17 +11,17 @@ from typing import Final
 
 from crawlfleet.kernel.errors import StoreError
 from crawlfleet.kernel.log import warn
+from crawlfleet.kernel.tracing import Span
 from crawlfleet.requests.leased import LeasedRequest
 from crawlfleet.requests.outcomes import UNSTORABLE, Dead, Done, Outcome, Retry
 from crawlfleet.worker.in_flight import by_queue
 from crawlfleet.worker.leases import Leases
 from crawlfleet.worker.session import Session
+from crawlfleet.worker.shares import SETTLED_QUEUES
 from crawlfleet.worker.telemetry import Telemetry
 
 #: Outcomes are stored when there are this many, or the oldest is old enough.
 SETTLE_COUNT: Final = 100
-#: Queues whose outcomes are stored at once.
-SETTLED_QUEUES: Final = 3
 
 
 class Settler:
@@ -85,12 +85,17 @@ class Settler:
             return False
         except Exception as error:  # noqa: BLE001  one of them must not keep the others waiting
             return await self._settle_apart(part, outcomes, error)
+        spans: list[Span] = []
         for leased, (claim, outcome) in zip(part, pairs, strict=True):
             if leased.claim is not claim:  # it was claimed anew meanwhile: written next time
                 self._ended.set()
             elif self._in_flight.drop(leased):
                 an_id = claim.request.id
-                self._count(settled.unstorable.get(an_id, outcome), lost=an_id in settled.lost)
+                end, lost = settled.unstorable.get(an_id, outcome), an_id in settled.lost
+                self._count(end, lost=lost)
+                spans += self._session.traces.take(leased, None if lost else end)
+        if spans:
+            await self._session.call(self._session.traces.send, spans)
         self._session.account.add(queue_key, "store", time.perf_counter() - started)
         return True
 

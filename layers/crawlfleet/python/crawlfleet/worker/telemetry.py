@@ -30,14 +30,31 @@ class Telemetry:
         services = self._services = session.services
         self._session = session
         self._politeness = politeness
-        self.usage = UsageMeter(services.readings, session.worker, services.clock, services.idle)
+        self.usage = UsageMeter(
+            services.readings,
+            session.worker,
+            services.clock,
+            services.idle,
+            gb=services.memory_gb,
+        )
         self.throughput = ThroughputMeter(session.limits.concurrency)
 
     def measured(
         self, queue_key: QueueKey, job: str | None, attempt: Awaitable[Outcome | Waiting]
     ) -> Awaitable[Outcome | Waiting]:
-        """Return the attempt with its usage and throughput measured."""
-        return self.throughput.timed(queue_key, self.usage.during(queue_key, job, attempt))
+        """Return the attempt with its usage, its throughput and its tenant's share measured."""
+        during = self.usage.during(queue_key, job, attempt)
+        return self._shared(queue_key.tenant, self.throughput.timed(queue_key, during))
+
+    async def _shared(
+        self, tenant: str, attempt: Awaitable[Outcome | Waiting]
+    ) -> Outcome | Waiting:
+        shares, started = self._session.shares, self._services.steady.now()
+        shares.began(tenant)
+        try:
+            return await attempt
+        finally:
+            shares.ended(tenant, self._services.steady.now() - started)
 
     async def write(self) -> None:
         """Add the phases and the coverage of every queue to the shared account."""
@@ -109,7 +126,8 @@ class ThroughputMeter:
     """Counts what a worker's runners do. Used from its event loop."""
 
     def __init__(self, runners: int, steady: Callable[[], float] = time.perf_counter) -> None:
-        self._runners = runners
+        #: How many there are; the worker changes it as its configuration does.
+        self.runners = runners
         self._steady = steady
         #: Of all queues together, from the first moment on.
         self._whole = _Account(steady(), 0.0)
@@ -159,7 +177,7 @@ class ThroughputMeter:
         passed, spent = now - reported.since, whole.spent - reported.spent
         if passed < LEAST_SECONDS or whole.ended - reported.ended < LEAST_PAGES:
             return None
-        found = capacity((whole.ended - reported.ended) / passed, spent / (passed * self._runners))
+        found = capacity((whole.ended - reported.ended) / passed, spent / (passed * self.runners))
         self._reported = _Account(now, 0.0)
         self._reported.spent, self._reported.ended = whole.spent, whole.ended
         return found
@@ -169,7 +187,7 @@ class ThroughputMeter:
         now = self._steady()
         self._whole.run(now, 0)
         found: dict[str, Throughput] = {}
-        for queue_key, account in list(self._queues.items()):
+        for path, account in list(self._queues.items()):
             account.run(now, 0)
             passed = now - account.since
             if passed < LEAST_SECONDS or (account.ended < LEAST_PAGES and passed < LONGEST_SECONDS):
@@ -178,16 +196,16 @@ class ThroughputMeter:
             if account.ended >= LEAST_PAGES and account.spent > 0:
                 # With all of the time that any had, this one would have done so many.
                 alone = account.ended / passed * spent / account.spent
-                throughput = capacity(alone, spent / (passed * self._runners))
-                found |= {} if throughput is None else {queue_key: throughput}
-            del self._queues[queue_key]
+                throughput = capacity(alone, spent / (passed * self.runners))
+                found |= {} if throughput is None else {path: throughput}
+            del self._queues[path]
             if account.running:
-                self._queues[queue_key] = _Account(now, self._whole.spent, account.running)
+                self._queues[path] = _Account(now, self._whole.spent, account.running)
         return found
 
     def _forget_one(self) -> bool:
         """Make room for a queue, where one of which nothing runs has shown too little till now."""
-        idle = next((queue_key for queue_key, one in self._queues.items() if not one.running), None)
+        idle = next((path for path, one in self._queues.items() if not one.running), None)
         return idle is not None and self._queues.pop(idle) is not None
 
 

@@ -5,6 +5,8 @@ What it has taken since the last reading is shared out between whatever was unde
 long each job's downloads were, CPU half by that and half by the bytes that each got, as it is pages
 that are parsed. Requests without a job get their share as well, so that jobs do not pay for them.
 
+What is paid for, of each job and of each biz by the day, is in the accounts of ``day_accounts``.
+
 Memory is what is resident above the least that this process was seen with while nothing ran. What a
 page took is booked over the seconds that it came in, so that a large one at the end of a slow
 download is no burst.
@@ -15,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, TypeAlias
 
+import msgspec
 from msgspec.structs import replace
 
 from crawlfleet.crawling.politeness.client import Waiting
@@ -23,7 +26,9 @@ from crawlfleet.jobs.models import RunFigures, RunPart
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import Clock, from_ms, to_ms
+from crawlfleet.requests.models import Record
 from crawlfleet.requests.outcomes import Done, Outcome
+from crawlfleet.worker.day_accounts import DayAccounts, SharedTime, added
 
 #: Between two readings, unless all that ran has ended.
 READ_SECONDS: Final = 1.0
@@ -34,6 +39,11 @@ QUIET_SECONDS: Final = 1.0
 FORGET_SECONDS: Final = 60.0
 #: Jobs that are measured at once.
 MOST_RUNS: Final = 200
+#: What a worker has where nobody says it: that of the consumer function.
+DEFAULT_GB: Final = 1.0
+#: A record of which only the count is known.
+_RECORD_BYTES: Final = 500
+_GB: Final = 1e9
 #: A download is spread over so many seconds at most.
 _LONGEST_SECONDS: Final = 60
 
@@ -116,12 +126,10 @@ class UsageMeter:
         idle: Idle,
         steady: Callable[[], float] = time.monotonic,
         most: int = MOST_RUNS,
+        gb: float = DEFAULT_GB,
     ) -> None:
-        self._readings = readings
-        self._worker = worker
-        self._clock = clock
-        self._idle = idle
-        self._steady = steady
+        self._readings, self._idle, self._worker = readings, idle, worker
+        self._clock, self._steady = clock, steady
         self._most = most
         self._runs: dict[_Key, _Run] = {}
         self._others = _Run(0, steady())
@@ -132,29 +140,42 @@ class UsageMeter:
         self._read_at: float | None = None
         self._cpu = 0.0
         self._ghz = 0.0
+        self._gb = gb
+        self._time = SharedTime(steady())
+        self._days = DayAccounts(worker, clock, steady)
+        # Whose attempt was last: what is left of the worker's time is its own.
+        self._latest: tuple[QueueKey, _Run] | None = None
         idle.seen(readings.taken().memory_bytes)
-
-    # ---- what happens --------------------------------------------------------------------------
 
     async def during(
         self, queue_key: QueueKey, job: str | None, attempt: Awaitable[Outcome | Waiting]
     ) -> Outcome | Waiting:
         """Make the attempt, and measure it."""
-        run = self._begin(queue_key, job)
+        run, mark = self._begin(queue_key, job), self._time.began(self._steady())
         end: Outcome | Waiting | None = None
         try:
             end = await attempt
             return end
         finally:
             self._end(run, end)
+            seconds = self._time.ended(mark, self._steady())
+            self._pay(queue_key, run, _taken(end, seconds * self._gb))
 
-    def arrived(self, queue_key: QueueKey, job: str | None, page: Page) -> None:
-        """Note that the page of an attempt has come."""
-        if self._read_at is None:
-            return
+    def arrived(
+        self, queue_key: QueueKey, job: str | None, page: Page, usd_per_gb: float | None = None
+    ) -> None:
+        """Note that the page of an attempt has come; through a proxy where there is a price."""
         count, now = travelled(page), self._steady()
         key = queue_key.tenant, queue_key.biz, job or ""  # no job has an empty name
         run = self._runs.get(key, self._others)
+        paid = RunFigures(bytes=count)
+        if usd_per_gb is not None:
+            paid = RunFigures(bytes=count, proxied_bytes=count, proxy_usd=count / _GB * usd_per_gb)
+            if run is not self._others:
+                run.figures = added(run.figures, replace(paid, bytes=0))
+        self._days.add(queue_key, paid)
+        if self._read_at is None:
+            return
         run.moved += count
         if run is not self._others:
             last = int(now)
@@ -171,9 +192,12 @@ class UsageMeter:
 
     def take(self, *, last: bool = False) -> list[RunPart]:
         """Return what is to be reported now; in the ``last`` call all that was not reported yet."""
+        now = self._steady()
+        if last and self._latest is not None and (rest := self._time.rest(now)):
+            self._pay(*self._latest, RunFigures(gb_seconds=rest * self._gb))
+        found = self._days.take(last=last)
         if not self._runs:
-            return []
-        now, found = self._steady(), []
+            return found
         if last and self._read_at is not None:
             self._share_out(now, self._read_at)
         for key, run in list(self._runs.items()):
@@ -192,14 +216,21 @@ class UsageMeter:
             run = self._runs.get((part.tenant, part.biz, part.job))
             if run is not None:
                 run.unreported = True
+            else:
+                self._days.keep(part)
 
-    # ---- accounts ------------------------------------------------------------------------------
+    def _pay(self, queue_key: QueueKey, run: _Run, paid: RunFigures) -> None:
+        """Book what is paid for; attempts, records and faults of a job are counted already."""
+        self._days.add(queue_key, paid)
+        self._latest = queue_key, run
+        if run is not self._others:
+            run.figures = added(run.figures, replace(paid, requests=0, records=0, errors=0))
+            run.unreported = True
 
     def _begin(self, queue_key: QueueKey, job: str | None) -> _Run:
         now = self._steady()
-        run = (
-            self._others if job is None else self._run((queue_key.tenant, queue_key.biz, job), now)
-        )
+        key = queue_key.tenant, queue_key.biz, job or ""
+        run = self._others if job is None else self._run(key, now)
         if run is not self._others:
             if self._read_at is None:
                 self._open(now)
@@ -219,14 +250,10 @@ class UsageMeter:
         run.unreported = True
         known = replace(run.figures, ended_at=from_ms(to_ms(self._clock())))
         if end is not None and not isinstance(end, Waiting):
-            done = isinstance(end, Done)
-            records = len(end.records) + end.stored if isinstance(end, Done) else 0
-            known = replace(
-                known,
-                requests=known.requests + 1,
-                records=known.records + records,
-                errors=known.errors + (not done),
-            )
+            found = len(end.records) + end.stored if isinstance(end, Done) else 0
+            requests, records = known.requests + 1, known.records + found
+            errors = known.errors + (not isinstance(end, Done))
+            known = replace(known, requests=requests, records=records, errors=errors)
         run.figures = known
 
     def _run(self, key: _Key, now: float) -> _Run:
@@ -273,13 +300,28 @@ class UsageMeter:
     def _part(self, key: _Key, run: _Run) -> RunPart:
         tenant, biz, job = key
         most = max((run.slot_max, *run.slots.values()))
-        return RunPart(
-            tenant=tenant,
-            biz=biz,
-            job=job,
-            part=f"{self._worker}.{run.number}",
-            figures=replace(run.figures, bandwidth_max=most),
-        )
+        part, figures = f"{self._worker}.{run.number}", replace(run.figures, bandwidth_max=most)
+        return RunPart(tenant=tenant, biz=biz, job=job, part=part, figures=figures)
+
+
+def _taken(end: Outcome | Waiting | None, gb_seconds: float) -> RunFigures:
+    """Compute what an attempt is paid for; one that waits, or was given up, is no request."""
+    if end is None or isinstance(end, Waiting):
+        return RunFigures(gb_seconds=gb_seconds)
+    if not isinstance(end, Done):
+        return RunFigures(gb_seconds=gb_seconds, requests=1, errors=1)
+    size = sum(map(_size, end.records))
+    if end.stored:
+        size += round(end.stored * (size / len(end.records) if end.records else _RECORD_BYTES))
+    count = len(end.records) + end.stored
+    return RunFigures(gb_seconds=gb_seconds, requests=1, records=count, stored_bytes=size)
+
+
+def _size(record: Record) -> int:
+    try:
+        return len(msgspec.json.encode(record.fields, enc_hook=str))
+    except (TypeError, ValueError, RecursionError):  # what no JSON can be
+        return _RECORD_BYTES
 
 
 def travelled(page: Page) -> int:

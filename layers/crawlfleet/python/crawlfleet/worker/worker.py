@@ -5,8 +5,9 @@ A request's life here, step by step, in coroutines around one set of requests in
     1 feed       lease a batch and claim it (worker.leases); let go what is of a cancelled job, and
                  hand the rest to the dispatcher
     2 dispatch   learn the rules of its site, get a slot at its host (worker.dispatcher)
-    3 run        when its slot has come: renew the lease if it is in doubt (worker.heartbeat),
-                 download, read (worker.attempt); one outcome a request, or a reason to wait
+    3 run        when its slot has come: reserve it under its quotas (fleet.quotas.spending), renew
+                 the lease if it is in doubt (worker.ownership), download, read (worker.attempt);
+                 one outcome a request, or a reason to wait
     4 settle     store records and outcomes in batches, then finish, delay or drop the leases
                  (worker.settler); report to the fleet how hosts did (worker.telemetry)
 
@@ -20,20 +21,25 @@ coroutine.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable
+from functools import partial
 from typing import Final
 
 from crawlfleet.crawling.politeness.client import Waiting
 from crawlfleet.crawling.politeness.hop_guard import HopGuards
 from crawlfleet.fleet.models import WorkReport
 from crawlfleet.kernel.log import warn
+from crawlfleet.requests.leased import LeasedRequest
+from crawlfleet.requests.outcomes import Outcome
 from crawlfleet.worker.attempt import Attempts
 from crawlfleet.worker.background import BackgroundTasks, early_seconds
 from crawlfleet.worker.dispatcher import CancellationWatcher, Dispatcher
-from crawlfleet.worker.heartbeat import Heartbeat, Ownership
+from crawlfleet.worker.heartbeat import Heartbeat
 from crawlfleet.worker.leases import NOTHING, Leases
+from crawlfleet.worker.ownership import Ownership
 from crawlfleet.worker.session import GIVE_UP, Session, WorkerServices
 from crawlfleet.worker.settler import Settler
+from crawlfleet.worker.shares import is_full
 from crawlfleet.worker.telemetry import Telemetry
 
 #: Where a look at an empty queue takes long the pause after it is so many times as long.
@@ -52,8 +58,11 @@ class Worker:
     def __init__(self, services: WorkerServices, worker: str) -> None:
         self._services = services
         self._pauses, self._steady = services.pauses, services.steady
+        self._runners: set[asyncio.Task[None]] = set()
+        #: How many runners there are to be; those too many end after their page.
+        self.employed = 0
         session = self._session = Session(services, worker)
-        self._limits, self._report = session.limits, session.report
+        self._report = session.report
         self._in_flight = session.in_flight
         self._hop_guards = HopGuards(
             services.config,
@@ -65,12 +74,13 @@ class Worker:
             session.threaded,
             services.pauses.slot,
             services.steady,
+            first=session.shares.first,
         )
         self._telemetry = Telemetry(session, self._hop_guards.client)
         self._leases = Leases(session, self._hop_guards)
         self._dispatcher = Dispatcher(session, self._hop_guards, self._leases)
         heartbeat = Heartbeat(session, self._hop_guards.scheduler)
-        self._ownership = Ownership(session, heartbeat, self._leases)
+        self._ownership = Ownership(session, heartbeat)
         self._cancellations = CancellationWatcher(session, self._leases, self._telemetry)
         self._attempts = Attempts(session, self._hop_guards, self._ownership, self._telemetry)
         self._settler = Settler(session, self._leases, self._telemetry)
@@ -83,24 +93,29 @@ class Worker:
         session, started = self._session, self._steady.now()
         heartbeat = self._ownership.heartbeat
         await session.threaded(heartbeat.start)
-        runners = [asyncio.create_task(self._run()) for _ in range(self._limits.concurrency)]
+        self._employ()
         others = [
+            asyncio.create_task(self._follow()),
             asyncio.create_task(self._settler.run()),
             asyncio.create_task(self._renew()),
             asyncio.create_task(self._cancellations.run()),
             asyncio.create_task(self._telemetry.run()),
+            asyncio.create_task(session.spending.run()),
             *self._background.start(),
         ]
         try:
             why = self._report.stopped_because = await self._feed()
-            await self._drain(runners, WHY_HANDED_BACK.get(why, why))
+            others[0].cancel()
+            await self._drain(WHY_HANDED_BACK.get(why, why))
         finally:
             self._background.stop()
-            for task in (*runners, *others):
+            tasks = *self._runners, *others, *self._dispatcher.tasks
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*runners, *others, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             await self._background.bidder.close()
             await self._dispatcher.close()
+            await session.spending.close()
             await self._settler.settle(self._in_flight.outcomes())
             await self._dispatcher.hand_back(self._in_flight.all(), "handed back: the worker ends")
             await self._telemetry.report_hosts(last=True)
@@ -121,25 +136,35 @@ class Worker:
         heartbeat, session = self._ownership.heartbeat, self._session
         early = early_seconds(session.worker, self._services.remaining())
         idle_since: float | None = None
+        look_at = 0.0
         while session.time_left() > early:
             if self._background.is_surplus:
                 return "surplus"
-            has_enough = self._hop_guards.scheduler.waiting >= self._limits.batch
-            if has_enough or self._in_flight.full(self._limits):
+            limits = session.limits
+            waiting = self._hop_guards.scheduler.waiting()
+            full = is_full(self._in_flight.by_tenant(), waiting, limits)
+            if full and not (self._has_tenants and self._steady.now() >= look_at):
                 await self._steady.sleep(self._pauses.poll / 10)
                 continue
             if heartbeat.is_cut_off and not self._in_flight:
                 return "cut off"
-            looked, least = self._steady.now(), self._pauses.poll
+            looked, least = self._steady.now(), self._background.look_seconds
             try:
                 # One that cannot be heard is taken for dead sooner or later: it begins nothing.
                 is_cut_off = heartbeat.is_cut_off
-                taken = NOTHING if is_cut_off else await session.threaded(self._leases.take)
+                take = self._leases.take
+                taken = NOTHING if is_cut_off else await session.threaded(take, waiting)
             except Exception as error:  # noqa: BLE001  one queue's fault must not stop the others
                 warn("no requests could be leased", error)
                 await self._steady.sleep(self._pauses.trouble)
                 continue
             self._dispatcher.begin(await self._cancellations.kept(taken.leased))
+            if self._in_flight.ended:
+                self._settler.wake()
+            if full and not taken.entries:
+                # Of those that have their part nothing is leased; of others there is nothing.
+                look_at = self._steady.now() + self._pauses.poll
+                continue
             if taken.entries:
                 idle_since = None
                 continue
@@ -147,9 +172,9 @@ class Worker:
                 idle_since = None
             elif idle_since is None:
                 idle_since = self._steady.now()
-            elif self._steady.now() - idle_since >= self._limits.idle_seconds:
+            elif self._steady.now() - idle_since >= session.limits.idle_seconds:
                 if self._background.is_kept or self._background.bidder.stays:
-                    least = self._pauses.kept
+                    least = max(least, self._pauses.kept)
                 elif await self._background.may_leave():
                     return "idle"
                 else:
@@ -159,6 +184,11 @@ class Worker:
             await self._steady.sleep(max(least, min(patience, self._pauses.trouble)))
         return "time"
 
+    @property
+    def _has_tenants(self) -> bool:
+        """Tell whether others than those that fill this worker may have work."""
+        return len(self._services.config.current().bizs) > 1
+
     # ---- 3 run ---------------------------------------------------------------------------------
 
     async def _run(self) -> None:
@@ -167,9 +197,7 @@ class Worker:
         while (leased := await scheduler.ready.get()) is not None:
             try:
                 if self._in_flight.start(leased):
-                    attempt = self._telemetry.measured(
-                        leased.queue_key, leased.claim.request.job, self._attempts.attempt(leased)
-                    )
+                    attempt = self._session.spending.within(leased, partial(self._attempt, leased))
                     end = await self._session.stopper.run(leased, attempt)
                     if end is None:
                         self._in_flight.drop(leased)  # its job was cancelled, or it is another's
@@ -181,7 +209,29 @@ class Worker:
             finally:
                 scheduler.end(leased)
 
-    # ---- beside --------------------------------------------------------------------------------
+    def _attempt(self, leased: LeasedRequest) -> Awaitable[Outcome | Waiting]:
+        attempt = self._attempts.attempt(leased)
+        return self._telemetry.measured(leased.queue_key, leased.claim.request.job, attempt)
+
+    async def _follow(self) -> None:
+        """Look for a newer configuration each second; its limits are in force from then on."""
+        try:
+            while True:
+                await self._session.call(self._services.config.follow)
+                self._employ()
+                await self._steady.sleep(self._pauses.follow)
+        finally:
+            self._services.config.unfollow()
+
+    def _employ(self) -> None:
+        """Have as many runners as the configuration wants."""
+        wanted = self._session.limits.concurrency
+        self._runners |= {asyncio.create_task(self._run()) for _ in range(wanted - self.employed)}
+        for one in [one for one in self._runners if one.done()]:
+            self._runners.discard(one)
+        self._hop_guards.scheduler.retire(self.employed - wanted)
+        self.employed = self._telemetry.throughput.runners = wanted
+        self._session.shares.runners = wanted
 
     async def _renew(self) -> None:
         """Renew leases, hand back what a cut-off worker must not keep, write the telemetry."""
@@ -201,16 +251,14 @@ class Worker:
                 # The settler does this too, but not while nothing ends.
                 await self._telemetry.report_hosts()
 
-    # ---- the end -------------------------------------------------------------------------------
-
-    async def _drain(self, runners: Sequence[asyncio.Task[None]], why: str) -> None:
+    async def _drain(self, why: str) -> None:
         """Hand back what has not begun, let downloads end and be stored while there is time."""
         remaining, give_up = self._services.remaining, GIVE_UP.total_seconds()
         await self._dispatcher.hand_back(self._in_flight.waiting(), f"handed back: {why}")
-        self._hop_guards.scheduler.close(len(runners))
+        self._hop_guards.scheduler.close(self.employed)
         left = remaining() - give_up
         if left > 0:
-            await asyncio.wait(runners, timeout=left)
+            await asyncio.wait(self._runners, timeout=left)
         # What a store that is away does not get from this worker another one downloads again.
         while self._in_flight.ended and remaining() > give_up:
             await self._steady.sleep(self._pauses.poll)

@@ -9,6 +9,9 @@ from crawlfleet.kernel.validation import Count, Document, RuleName, Seconds, Wor
 
 #: Up to ten years.
 Interval: TypeAlias = Annotated[float, Meta(ge=1, le=315_360_000)]
+#: Bytes of one offer, as it is stored.
+LARGEST_SEED: Final = 64_000
+_Weight = Annotated[float, Meta(ge=0, le=1_000)]
 
 
 class RecrawlPolicy(Document, frozen=True, kw_only=True):
@@ -18,11 +21,13 @@ class RecrawlPolicy(Document, frozen=True, kw_only=True):
     each page is submitted again by itself, first after ``first_seconds``, then after an interval
     that follows how often the page was seen to change, between ``min_seconds`` and ``max_seconds``;
     so that pages spread, each a part of a tenth later that is always the page's own. A page of
-    which nothing is heard for ``forget_seconds`` is forgotten.
+    which nothing is heard for ``forget_seconds`` is forgotten. With ``due_only`` a new segment
+    fetches no page that its rule has read and that is not due by its interval.
     """
 
     conditional: bool = True
     schedule: bool = False
+    due_only: bool = False
     first_seconds: Interval = 86_400.0
     min_seconds: Interval = 3_600.0
     max_seconds: Interval = 2_592_000.0
@@ -41,7 +46,7 @@ class Span(StrEnum):
 
 
 class KeyRules(Document, frozen=True, kw_only=True):
-    """The rules that make two URLs the same page (crawling.frontier.fingerprint).
+    """The rules by which canonical URLs are the same page (crawling.frontier.fingerprint).
 
     ``ignore`` are further parameters that say nothing about the page, ``keep`` those that count
     although they look like a time stamp, a session id or a JSONP callback; both may end in ``*``.
@@ -62,11 +67,12 @@ class SeedPolicy(Document, frozen=True, kw_only=True):
 
     Segments begin at local midnight (or hour, Monday, first of the month) of ``timezone``.
     ``resolvers`` name what decides on the same page for a rule or spider instead of ``keys`` (the
-    entry point group ``crawlfleet.seed_keys``). ``expected`` is how many keys a segment's filter is
-    made for, with ``error_rate`` false duplicates at that number; beyond it the filter grows. With
-    ``exact`` every key that the filter takes for known is looked up. At most ``ahead`` seeds are
-    queued at once; the rest waits in MongoDB. A seed that was handed out and is not heard of for
-    ``lease_seconds`` is looked after. Finished ones are kept for ``archive_days``.
+    entry point group ``crawlfleet.seed_keys``), ``segment_resolver`` what decides on the segment of
+    a moment instead of ``span`` (``crawlfleet.segments``). ``expected`` is how many keys a
+    segment's filter is made for, with ``error_rate`` false duplicates at that number; beyond it the
+    filter grows. With ``exact`` every key that it takes for known is looked up. At most ``ahead``
+    seeds are queued at once; the rest waits in MongoDB. A dispatched seed whose end is not known
+    after ``lease_seconds`` is rechecked. Finished ones are kept for ``archive_days``.
     """
 
     span: Span = Span.DAY
@@ -74,16 +80,13 @@ class SeedPolicy(Document, frozen=True, kw_only=True):
     timezone: str = "UTC"
     keys: KeyRules = KeyRules()
     resolvers: Annotated[dict[RuleName, str], Meta(max_length=100)] = {}
+    segment_resolver: Annotated[str, Meta(min_length=1, max_length=100)] | None = None
     exact: bool = False
     expected: Annotated[int, Meta(ge=1_000, le=1_000_000_000)] = 1_000_000
     error_rate: Annotated[float, Meta(ge=1e-9, le=0.1)] = 0.001
     ahead: Count = 10_000
     lease_seconds: Seconds = 3_600.0
     archive_days: Annotated[int, Meta(ge=1, le=3_650)] = 30
-
-
-#: Bytes of one offer, as it is stored.
-LARGEST_SEED: Final = 64_000
 
 
 class Robots(StrEnum):
@@ -128,9 +131,6 @@ class Politeness(Document, frozen=True, kw_only=True):
     concurrency: Count | None = None
 
 
-_Weight = Annotated[float, Meta(ge=0, le=1_000)]
-
-
 class Weights(Document, frozen=True, kw_only=True):
     """The weight of each remaining resource among applicants; one of 0 does not count."""
 
@@ -142,26 +142,12 @@ class Weights(Document, frozen=True, kw_only=True):
 class BiddingTerms(Document, frozen=True, kw_only=True):
     """The ``bidding`` of the stage document; without one jobs wait for no worker.
 
-    Attributes:
-        window_seconds: From the first application for a job until it is awarded.
-        wait_seconds: For so long a job waits for an application; then its demand is lowered.
-        acknowledge_seconds: Within these the winner says that it has begun, or the job goes back.
-        margin: By so much of a demand a worker may miss it and still apply.
-        weights: What counts among those that are left.
-        slower_seconds: Who needs so much longer for the first byte than the best is dropped.
-        slower_times: Who is so many times slower in bytes than the best of the others is dropped.
-            Who has a way that carries what runs of the job's spider take is never dropped for it.
-            SPEC.md B5 has tens of times as its example; the default is 2, chosen on 14 seeds of
-            the simulation (benchmarks/assignment.py): with more, jobs went to ways that carried as
-            little as 8 % of what was wanted, and one of those ended last of all.
-        probe_seconds: A way that was looked at is not looked at again for so long.
-        lag_seconds: For so long a job that was won may not show in its winner's readings.
-        patience_seconds: For so long workers have to have seen that a job's site gives no answer
-            before it is given up, or that those that suit it are busy before it is lowered. For so
-            long a job keeps its place while a pool has not come to look at it; then those that have
-            decide, and where none has people are told that it waits.
-        applicants: A job that so many have applied for is passed over by whoever reads on. Were
-            there no such bound, all would apply for the first job, and one be awarded a window.
+    What each bounds stands in docs/reference/configuration.md. Of ``slower_times`` SPEC.md B5 has
+    tens as its example; the default is 2, chosen on 14 seeds of the simulation
+    (benchmarks/assignment.py): with more, jobs went to links that carried as little as 8 % of what
+    was wanted, and one of those ended last of all. Whose link carries what runs of the job's spider
+    take is never dropped for it. Were ``applicants`` not bounded, all would apply for the first
+    job, and one be awarded a window.
     """
 
     window_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.5

@@ -14,6 +14,7 @@ each text by itself, or leaves it out.
 """
 
 from enum import StrEnum
+from functools import cached_property
 from hashlib import blake2b
 from typing import Annotated, Any, TypeAlias
 
@@ -29,6 +30,11 @@ Expression = Annotated[str, Meta(min_length=1, max_length=2000)]
 #: A text that a step adds or looks for.
 Piece = Annotated[str, Meta(max_length=1000)]
 _SomePiece = Annotated[str, Meta(min_length=1, max_length=1000)]
+Name = Annotated[
+    str,
+    Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}\Z"),
+    Words("up to 64 letters, digits and _, no digit first"),
+]
 
 
 class Word(StrEnum):
@@ -112,12 +118,6 @@ class Step(Document, frozen=True, kw_only=True):
 Transform: TypeAlias = Word | Step
 Transforms = Annotated[tuple[Transform, ...], Meta(max_length=20)]
 
-Name = Annotated[
-    str,
-    Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}\Z"),
-    Words("up to 64 letters, digits and _, no digit first"),
-]
-
 
 class Source(StrEnum):
     """The format that the body is read as."""
@@ -195,13 +195,15 @@ class Selector(
 
 
 class Field(Selector, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A field of a record.
+    r"""A field of a record.
 
     Inside an item a field may say nowhere to look and then means the item itself. ``fact`` takes a
     fact of the fetch instead, ``main_text`` what people read on an HTML page, without navigation
     and the like. Of an element its text is taken, all text below it included, with inner white
     space as it is; or its markup (``take``), or an ``attribute``. ``regex`` narrows what was found
-    to its first group, or the whole match; what does not match is left out. ``strip`` removes white
+    to its first group, or the whole match; what does not match is left out. Before that
+    ``plain_space`` makes a blank of each other white space (U+00A0 and the like; line ends and tabs
+    stay), which neither a blank nor ``\s`` of a regex matches. ``strip`` removes white
     space at both ends, before and after ``transforms``, which the text goes through then (see
     :mod:`crawlfleet.config.documents.rule`). ``type`` casts, strictly (see
     ``crawlfleet.crawling.extract.casts``). ``absolute`` joins a link with the page's URL (and its
@@ -221,6 +223,7 @@ class Field(Selector, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     take: Take = Take.TEXT
     attribute: str | None = None
     strip: bool = True
+    plain_space: bool = False
     transforms: Transforms = ()
     list: bool = False
     count: bool = False
@@ -263,7 +266,12 @@ class Follow(Selector, frozen=True, kw_only=True, forbid_unknown_fields=True, om
 
 
 class Rule(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    dict=True,
 ):
     """The way from pages of one kind to records. ``items`` selects one element per record.
 
@@ -280,14 +288,18 @@ class Rule(
     fields: Annotated[dict[Name, Field], Meta(max_length=200)] = {}
     follow: Annotated[tuple[Follow, ...], Meta(max_length=20)] = ()
 
-    @property
+    @cached_property
     def version(self) -> str:
         """Twelve hex digits that differ for every different rule (the description aside)."""
-        content = msgspec.json.encode(msgspec.structs.replace(self, description=""), order="sorted")
-        return blake2b(content, digest_size=6).hexdigest()
+        return _version(self)
+
+    @property
+    def selected(self) -> frozenset[str]:
+        """Return the fields that pages are searched for: no facts, which every page has."""
+        return frozenset(name for name, field in self.fields.items() if field.fact is None)
 
 
-class Spider(Document, frozen=True, kw_only=True):
+class Spider(Document, frozen=True, kw_only=True, dict=True):
     """An executor and its configuration, which read pages where a rule does not.
 
     ``executor`` is a name of the registry (crawlfleet.executors), ``parameters`` match the ones it
@@ -304,8 +316,12 @@ class Spider(Document, frozen=True, kw_only=True):
     schema: RecordSchema | None = None
     description: str = ""
 
-    @property
+    @cached_property
     def version(self) -> str:
         """Twelve hex digits that differ for every different spider (the description aside)."""
-        content = msgspec.json.encode(msgspec.structs.replace(self, description=""), order="sorted")
-        return blake2b(content, digest_size=6).hexdigest()
+        return _version(self)
+
+
+def _version(reader: Rule | Spider) -> str:
+    content = msgspec.json.encode(msgspec.structs.replace(reader, description=""), order="sorted")
+    return blake2b(content, digest_size=6).hexdigest()

@@ -1,9 +1,9 @@
-"""Thresholds and alarms of the stage document (SPEC.md A11).
+"""Thresholds, alarms and metrics of the stage document (SPEC.md A11), and limits of reading.
 
 A change is in force with the next evaluation of the monitor; no deployment has any part in it.
 """
 
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from msgspec import Meta
 
@@ -13,40 +13,31 @@ Share = Annotated[float, Meta(gt=0, le=1)]
 #: What must not be exceeded may be 0.
 Amount = Annotated[int, Meta(ge=0)]
 T = TypeVar("T", int, float)
+#: Figures of Redis and MongoDB that findings need, named as their metrics are.
+FigureName = Literal[
+    "CacheRatio",
+    "ConnectionsRatio",
+    "EvictedKeys",
+    "LagSeconds",
+    "Latency",
+    "LinkDown",
+    "MembersUnwell",
+    "MemoryRatio",
+    "Replicas",
+    "SlowOperations",
+    "StorageBytes",
+    "StorageRatio",
+]
 
 
 class Thresholds(Document, frozen=True, kw_only=True):
     """Beyond these the monitor calls something wrong (SPEC.md A11, B13, H4).
 
-    Attributes:
-        storage_bytes: On disk of a MongoDB node.
-        memory_ratio: Of a MongoDB node's cache, used.
-        redis_memory_ratio: Of Redis' ``maxmemory``, used; below the stage's ``redis_memory_ratio``,
-            from which on submissions are refused.
-        connections_ratio: Of the connections that a part takes at most, open.
-        slow_operations: Of a part, in the last minute or running now.
-        latency_seconds: Of a part's answer to a ping.
-        lag_seconds: Of the worst secondary behind its primary.
-        unwell_replicas: Members of a replica set in no good state.
-        redis_replicas: That each Redis, of a cluster each of its nodes, is to have; fewer are
-            wrong. 0 checks none: a Redis does not know how many it should have.
-        evicted_keys: Keys that Redis evicted between two samples.
-        backlog: Of a biz: queued, leased and delayed.
-        oldest_waiting_seconds: Of a biz, what is served next.
-        dead_per_minute: Requests of a biz given up on, a minute.
-        expired_per_minute: Requests of a biz that ran out of time unprocessed, a minute.
-        ledger_difference: Requests of a biz that are in no state.
-        dead_workers: Dead and not reaped.
-        tick_silent_seconds: Since the last tick of the scheduler ended.
-        tick_faults: Of the last tick: parts, and schedules and bizs within them, that failed.
-        throttled_share: Of a host's answers, 429, 503 and failed connections.
-        throttled_answers: Fewer answers than this say nothing of a host.
-        failing_share: Of a host's answers, 5xx but 503.
-        host_latency_seconds: What a host's answers take on average; None for no such threshold.
-        host_answers: Fewer answers than this do not say of a host that it fails or is slow.
+    What each is of stands in docs/reference/configuration.md.
     """
 
     storage_bytes: Count = 400_000_000_000
+    storage_ratio: Share = 0.85
     memory_ratio: Share = 0.85
     redis_memory_ratio: Share = 0.75
     connections_ratio: Share = 0.8
@@ -56,10 +47,12 @@ class Thresholds(Document, frozen=True, kw_only=True):
     unwell_replicas: Amount = 0
     redis_replicas: Amount = 0
     evicted_keys: Amount = 0
-    backlog: Count = 1_000_000
+    backlog: Count = 10_000
     oldest_waiting_seconds: Seconds = 3600.0
     dead_per_minute: Count = 100
     expired_per_minute: Count = 10
+    coverage_fall: Share = 0.5
+    coverage_records: Count = 200
     ledger_difference: Amount = 0
     dead_workers: Amount = 0
     tick_silent_seconds: Seconds = 180.0
@@ -78,22 +71,13 @@ class BizThresholds(Document, frozen=True, kw_only=True):
     oldest_waiting_seconds: Seconds | None = None
     dead_per_minute: Count | None = None
     expired_per_minute: Count | None = None
+    coverage_fall: Share | None = None
 
 
 class AlarmLimits(Document, frozen=True, kw_only=True):
     """The limits by which findings become messages. The monitor evaluates once a minute.
 
-    Attributes:
-        bad_looks: Evaluations in a row that must find something before it opens.
-        good_looks: Evaluations in a row without it before it is over; doubled for each time that it
-            came back within ``flap_seconds``, up to ``most_good_looks``.
-        most_good_looks: The most that flapping asks for.
-        flap_seconds: What comes back so soon is the same incident.
-        reminder_seconds: After the first message; each pause is twice the one before.
-        most_reminder_seconds: The longest pause between reminders.
-        singly: More messages than this at once become one that sums them up.
-        messages_an_hour: More messages than this in an hour do too.
-        digest_seconds: The least pause between two that sum up.
+    What each bounds stands in docs/reference/configuration.md.
     """
 
     bad_looks: Annotated[int, Meta(ge=1, le=60)] = 2
@@ -107,6 +91,19 @@ class AlarmLimits(Document, frozen=True, kw_only=True):
     digest_seconds: Seconds = 300.0
 
 
+class MonitorLimits(Document, frozen=True, kw_only=True):
+    """The bizs and hosts that have metrics of their own in an hour (monitoring.metrics).
+
+    Each biz more is at most 3.30 USD a month, each host 1.20 (crawlfleet.kernel.metric_names).
+    ``unwatched`` are figures of parts that nobody is to read, for want of a right that is not
+    given: that they are missing is no finding.
+    """
+
+    bizs: Annotated[int, Meta(ge=0, le=1000)] = 50
+    hosts: Annotated[int, Meta(ge=0, le=100)] = 10
+    unwatched: Annotated[tuple[FigureName, ...], Meta(max_length=32)] = ()
+
+
 def own_or(own: T | None, stage: T) -> T:
     """Return the biz's own threshold where it has one, the stage's where not.
 
@@ -114,3 +111,22 @@ def own_or(own: T | None, stage: T) -> T:
     (100, 5)
     """
     return stage if own is None else own
+
+
+class ReadingLimits(Document, frozen=True, kw_only=True):
+    """The limits of the process that reads pages (crawling.reading).
+
+    A page, or a slice of a long one, may take ``cpu_seconds``; beyond them, and beyond
+    ``memory_mb`` more than the process began with, it ends. After so many ``pages`` another takes
+    its place.
+    """
+
+    cpu_seconds: Annotated[int, Meta(ge=1, le=120)] = 15
+    memory_mb: Annotated[int, Meta(ge=64, le=8_192)] = 512
+    pages: Annotated[int, Meta(ge=1, le=1_000_000)] = 5_000
+
+
+class CapacityLimits(Document, frozen=True, kw_only=True):
+    """The most workers of each pool that one tenant may have kept available, whatever it states."""
+
+    workers_per_tenant: Annotated[int, Meta(ge=0, le=1000)] = 10

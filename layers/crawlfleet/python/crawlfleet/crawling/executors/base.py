@@ -14,29 +14,30 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import thread_time
-from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import urljoin
 
 from crawlfleet.config.documents.rule import Rule
-from crawlfleet.crawling.extract.extractor import RuleExtractor
 from crawlfleet.kernel.errors import ExtractError, Problem
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.urls import problem_with
 from crawlfleet.kernel.validation import Document
 from crawlfleet.requests.models import Link, Skipped
 
+if TYPE_CHECKING:
+    # Whoever asks where a spider begins reads no page, and has no parser.
+    from crawlfleet.crawling.extract.extractor import RuleExtractor
+
 #: Bytes of a body after it was unpacked; a sitemap may have 50 MiB by its standard.
 UNPACKED_BYTES_MAX: Final = 67_108_864
 #: Links of a page, repeats aside; a sitemap may have 50,000 by its standard.
 LINKS_MAX: Final = 50_000
-#: Links from where the crawl began; what lies deeper is not followed.
-LINK_DEPTH_MAX: Final = 100
+LINK_DEPTH_MAX: Final = 100  #: Links from where the crawl began; what lies deeper is not followed.
 #: Entries that a page left out which are listed; the rest is counted.
 SKIPPED_REPORTED: Final = 100
 #: Bytes of a record as the page writes it: an element, a JSON value, a line.
 RECORD_BYTES_MAX: Final = 2_000_000
-#: Elements of a record of XML.
-RECORD_ELEMENTS_MAX: Final = 20_000
+RECORD_ELEMENTS_MAX: Final = 20_000  #: Elements of a record of XML.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +46,8 @@ class PageBounds:
 
     records: int = 1_000_000
     links: int = LINKS_MAX
-    #: With more than this left out, the page is no such page.
-    skipped: int = 100_000
-    #: CPU seconds a page may cost, whatever is done with what it gives.
-    cpu_seconds: float = 60.0
+    skipped: int = 100_000  #: With more than this left out, the page is no such page.
+    cpu_seconds: float = 60.0  #: CPU seconds a page may cost, whatever is done with what it gives.
     #: CPU seconds in which a page gives nothing; meanwhile a worker does nothing else.
     silent_seconds: float = 10.0
 
@@ -77,8 +76,7 @@ class Meter:
     def tick(self) -> float:
         """Look at the clock; return the seconds since the reader went on.
 
-        Raises:
-            ExtractError: the page has taken too long.
+        Raises ExtractError: the page has taken too long.
         """
         silent = thread_time() - self._since
         bounds = self._bounds
@@ -135,8 +133,8 @@ def read_date(text: str | None) -> datetime | None:
     return at
 
 
-#: What an executor gives.
-Found: TypeAlias = Mapping[str, object] | Link | Skipped
+Found: TypeAlias = Mapping[str, object] | Link | Skipped  #: What an executor gives.
+Owner: TypeAlias = tuple[str, str]  #: A tenant and its biz.
 
 
 class Parameters(Document, frozen=True, kw_only=True):
@@ -165,15 +163,7 @@ class UsedRule(NamedTuple):
 
 
 class Context:
-    """The page's circumstances, as an executor knows them.
-
-    Attributes:
-        url: Where redirects ended; what the page's links are relative to.
-        rule: Name of the spider: a link to it is read by the same executor.
-        depth: Links from where the crawl began.
-        meta: The request's own.
-        now: When the page is read, with its zone.
-    """
+    """The page's circumstances, as an executor knows them."""
 
     __slots__ = ("_meter", "depth", "meta", "now", "rule", "url")
 
@@ -187,16 +177,17 @@ class Context:
         now: datetime | None = None,
         meter: Meter | None = None,
     ) -> None:
-        self.url, self.rule, self.depth = url, rule, depth
-        self.meta: Mapping[str, Any] = meta or {}
-        self.now = now or datetime.now(UTC)
+        self.url = url  #: Where redirects ended; what the page's links are relative to.
+        self.rule = rule  #: Name of the spider: a link to it is read by the same executor.
+        self.depth = depth  #: Links from where the crawl began.
+        self.meta: Mapping[str, Any] = meta or {}  #: The request's own.
+        self.now = now or datetime.now(UTC)  #: When the page is read, with its zone.
         self._meter = meter or Meter()
 
     def tick(self) -> None:
         """Look at the clock; called now and then by whoever works long without giving anything.
 
-        Raises:
-            ExtractError: the page has taken too long.
+        Raises ExtractError: the page has taken too long.
         """
         self._meter.tick()
 
@@ -264,10 +255,12 @@ class Executor(ABC, Generic[P]):
     ``self.rules.harvest(rule, page, context.depth)`` reads it.
     """
 
+    #: Pages are read in a process that has no files to write, no network and no credentials; False
+    #: has them read in the worker itself, for an operator's code that needs any of these.
+    isolated: ClassVar[bool] = True
     #: The name that spiders give: a lower-case letter, then letters, digits and underscores.
     name: ClassVar[str]
-    #: The struct of its parameters.
-    Parameters: ClassVar[type[Parameters]] = NoParameters
+    Parameters: ClassVar[type[Parameters]] = NoParameters  #: The struct of its parameters.
 
     def __init__(self, parameters: P, rules: RuleExtractor) -> None:
         self.parameters = parameters
@@ -277,10 +270,8 @@ class Executor(ABC, Generic[P]):
     def read(self, page: Page, context: Context) -> Iterator[Found]:
         """Read the records and links of a page.
 
-        Raises:
-            ExtractError: names what could not be read.
+        Raises ExtractError: names what could not be read.
         """
-        ...
 
     @classmethod
     def problems(cls, parameters: P) -> Iterable[Problem]:  # noqa: ARG003  for those who override

@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import io
 import zlib
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -19,9 +20,7 @@ from crawlfleet.kernel.page import Page
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-
-#: Bytes that are unpacked, decoded or parsed in one go.
-STEP: Final = 65_536
+STEP: Final = 65_536  #: Bytes that are unpacked, decoded or parsed in one go.
 
 _GZIP: Final = b"\x1f\x8b"
 #: Encodings that web pages mean by these names (WHATWG Encoding Standard).
@@ -92,7 +91,24 @@ def _encoding_of(start: bytes, content_type: str, encoding: str | None) -> tuple
     return "utf-8", 0
 
 
-class _Gunzip(io.RawIOBase):
+class _Raw(io.RawIOBase):
+    """A stream of what :meth:`some` gives."""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        into = memoryview(buffer).cast("B")
+        out = self.some(len(into))
+        into[: len(out)] = out
+        return len(out)
+
+    @abstractmethod
+    def some(self, most: int) -> bytes:
+        """Return the next bytes, ``most`` at most; none at the end."""
+
+
+class _Gunzip(_Raw):
     """Gzip of one member or several, as a stream."""
 
     def __init__(self, packed: bytes) -> None:
@@ -102,22 +118,17 @@ class _Gunzip(io.RawIOBase):
         self._ended = False
         self._inflate = zlib.decompressobj(wbits=31)
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: WriteableBuffer, /) -> int:
-        into = memoryview(buffer).cast("B")
+    def some(self, most: int) -> bytes:
         try:
-            out = self._some(len(into))
+            out = self._inflated(most)
         except zlib.error as error:
             raise ExtractError("page", f"broken gzip: {error}") from error
         self._given += len(out)
         if self._given > UNPACKED_BYTES_MAX:
             raise ExtractError("page", f"unpacks to more than {UNPACKED_BYTES_MAX:,} bytes")
-        into[: len(out)] = out
-        return len(out)
+        return out
 
-    def _some(self, most: int) -> bytes:
+    def _inflated(self, most: int) -> bytes:
         while not self._ended:
             if self._inflate.eof:
                 self._at -= len(self._inflate.unused_data)
@@ -137,19 +148,14 @@ class _Gunzip(io.RawIOBase):
         return b""
 
 
-class _Again(io.RawIOBase):
+class _Again(_Raw):
     """A stream whose beginning was read already."""
 
     def __init__(self, start: bytes, rest: BinaryIO) -> None:
         self._start = start
         self._rest = rest
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: WriteableBuffer, /) -> int:
-        into = memoryview(buffer).cast("B")
-        out = self._start[: len(into)] or self._rest.read(len(into))
-        self._start = self._start[len(into) :]
-        into[: len(out)] = out
-        return len(out)
+    def some(self, most: int) -> bytes:
+        out = self._start[:most] or self._rest.read(most)
+        self._start = self._start[most:]
+        return out

@@ -84,8 +84,7 @@ class Placed(msgspec.Struct, frozen=True):
     def value(self, cells: Sequence[str]) -> object:
         """Return the field's value in a row.
 
-        Raises:
-            CellError: there is none, or it is of another type.
+        Raises CellError: there is none, or it is of another type.
         """
         cell = cells[self.index] if self.index < len(cells) else ""
         if not cell or cell.isspace():
@@ -100,8 +99,7 @@ def place_columns(
 ) -> list[Placed]:
     """Place the columns of a file with this header.
 
-    Raises:
-        CellError: names a column that the file does not have.
+    Raises CellError: names a column that the file does not have.
     """
     places = {title: index for index, title in reversed(list(enumerate(header or ())))}
     placed = []
@@ -126,13 +124,10 @@ def reader(kind: ColumnType, decimal: Decimal) -> Read:
     >>> reader(ColumnType.INTEGER, Decimal.POINT)("-1,234")
     -1234
     """
-    if kind is ColumnType.STRING:
-        return str.strip
-    if kind is ColumnType.BOOLEAN:
-        return _boolean
-    if kind is ColumnType.DATE:
-        return _date
-    return _number(decimal, whole=kind is ColumnType.INTEGER)
+    plain: dict[ColumnType, Read] = {
+        ColumnType.STRING: str.strip, ColumnType.BOOLEAN: _boolean, ColumnType.DATE: _date
+    }  # fmt: skip
+    return plain.get(kind) or _number(decimal, whole=kind is ColumnType.INTEGER)
 
 
 def _number(decimal: Decimal, *, whole: bool) -> Read:
@@ -171,10 +166,8 @@ def _date(cell: str) -> object:
     return at.isoformat()
 
 
-#: Characters of a row, over all of its lines.
-ROW_CHARACTERS_MAX: Final = 1_000_000
-#: Cells of a row.
-CELLS_MAX: Final = 2_000
+ROW_CHARACTERS_MAX: Final = 1_000_000  #: Characters of a row, over all of its lines.
+CELLS_MAX: Final = 2_000  #: Cells of a row.
 
 # A cell is bounded by its row; the csv module's own bound, which is the process's, is an eighth.
 csv.field_size_limit(ROW_CHARACTERS_MAX)
@@ -190,19 +183,14 @@ class TooLongRowError(Exception):
 
 
 class Lines:
-    """Lines as the csv module takes them; none of its rows can take more than the bound.
-
-    Attributes:
-        number: Lines given so far.
-        row_started: Number of the first line of the row that is being read.
-    """
+    """Lines as the csv module takes them; none of its rows can take more than the bound."""
 
     def __init__(self, text: io.TextIOWrapper, context: Context) -> None:
         self._text = text
         self._context = context
         self._row = 0
-        self.number = 0
-        self.row_started = 1
+        self.number = 0  #: Lines given so far.
+        self.row_started = 1  #: Number of the first line of the row that is being read.
 
     def begin_row(self) -> None:
         """Begin the next row."""

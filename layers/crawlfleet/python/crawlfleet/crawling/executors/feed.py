@@ -19,7 +19,7 @@ from msgspec import Meta
 
 from crawlfleet.crawling.executors.base import Context, Executor, Found, Parameters, read_date
 from crawlfleet.crawling.executors.bodies import open_text
-from crawlfleet.crawling.executors.xml import mended
+from crawlfleet.crawling.executors.xml import mended, refuse_entities
 from crawlfleet.crawling.extract.limits import XML_OPTIONS
 from crawlfleet.kernel.errors import ExtractError
 from crawlfleet.kernel.page import Page
@@ -28,7 +28,6 @@ from crawlfleet.requests.models import Skipped
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
-
 
 #: Characters, elements and entries of a feed.
 FEED_CHARACTERS_MAX: Final = 10_000_000
@@ -61,12 +60,9 @@ _NO_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 def harmless(page: Page, context: Context) -> bytes:
     """Write the feed as well-formed UTF-8 without document type, not too deep and not too large.
 
-    Raises:
-        ExtractError: it is no XML at all, or beyond a bound.
+    Raises ExtractError: it is no XML at all, or beyond a bound.
     """
     from lxml import etree
-
-    from crawlfleet.crawling.executors.xml import refuse_entities
 
     text = _text(page)
     if not text.strip():
@@ -76,13 +72,15 @@ def harmless(page: Page, context: Context) -> bytes:
     except etree.LxmlError:
         context.tick()
         try:
-            root = _tree(_mended(text), recover=True)
+            # HTML's entities and bare ampersands as what they mean, no forbidden characters.
+            plain = _NO_XML.sub("", text).encode("utf-8", "replace")
+            root = _tree(b"".join(mended(iter([plain]))).decode(), recover=True)
         except etree.LxmlError as error:
             raise ExtractError("page", f"no XML: {error}") from error
     if root is None:
         raise ExtractError("page", "no XML: it holds no element")
     refuse_entities(root)
-    _Guard().look_at(root)
+    _guard(root)
     context.tick()
     return etree.tostring(root, encoding="utf-8", xml_declaration=True, with_tail=False)
 
@@ -106,59 +104,37 @@ def _tree(text: str, *, recover: bool) -> _Element | None:
     return root
 
 
-def _mended(text: str) -> str:
-    """Write HTML's entities and bare ampersands as what they mean; drop forbidden characters."""
-    plain = _NO_XML.sub("", text).encode("utf-8", "replace")
-    return b"".join(mended(iter([plain]))).decode()
+def _guard(root: _Element) -> None:
+    """Take away markup beyond the bounds, of every text as feedparser will have it to clean.
 
-
-class _Guard:
-    """Bounds the markup of every text of a feed, as feedparser will have it before cleaning it."""
-
-    def __init__(self) -> None:
-        self._tags = 0
-        self._declarations = 0
-
-    def look_at(self, root: _Element) -> None:
-        """Take away markup beyond the bounds.
-
-        Raises:
-            ExtractError: there are too many elements or entries.
-        """
-        entries = 0
-        alike: Counter[str] = Counter()
-        for count, element in enumerate(root.iter("*")):
-            if count > ELEMENTS_MAX:
-                raise ExtractError("page", f"has more than {ELEMENTS_MAX:,} elements")
-            name = str(element.tag).rpartition("}")[2].lower()
-            if name in ("item", "entry"):
-                alike.clear()
-                entries += 1
-            elif name not in _MARKUP_NAMES:
-                alike[name] += 1
-            if entries > ENTRIES_MAX:
-                raise ExtractError("page", f"has more than {ENTRIES_MAX:,} entries")
-            if alike[name] > _ALIKE_MAX:
-                raise ExtractError(
-                    f"entry {entries}", f"has more than {_ALIKE_MAX} of {name[:60]!r}"
-                )
-            text = element.text
-            if not text:
-                continue
-            if len(text) > _ENCODED_CHARACTERS and _is_encoded(element):
-                element.text = None
-            elif self._is_too_much(text):
-                element.text = text[:_TEXT_CHARACTERS].translate(_NO_MARKUP)
-
-    def _is_too_much(self, text: str) -> bool:
+    Raises ExtractError: there are too many elements or entries.
+    """
+    entries = all_tags = all_declarations = 0
+    alike: Counter[str] = Counter()
+    for count, element in enumerate(root.iter("*")):
+        if count > ELEMENTS_MAX:
+            raise ExtractError("page", f"has more than {ELEMENTS_MAX:,} elements")
+        name = str(element.tag).rpartition("}")[2].lower()
+        if name in ("item", "entry"):
+            alike.clear()
+            entries += 1
+        elif name not in _MARKUP_NAMES:
+            alike[name] += 1
+        if entries > ENTRIES_MAX:
+            raise ExtractError("page", f"has more than {ENTRIES_MAX:,} entries")
+        if alike[name] > _ALIKE_MAX:
+            raise ExtractError(f"entry {entries}", f"has more than {_ALIKE_MAX} of {name[:60]!r}")
+        text = element.text or ""
         tags, declarations = text.count("<") + text.count("&"), text.count("<!")
-        if not tags:
-            return False
-        if len(text) > _TEXT_CHARACTERS or tags > _TEXT_TAGS or declarations > _TEXT_DECLARATIONS:
-            return True
-        self._tags += tags
-        self._declarations += declarations
-        return self._tags > _ALL_TAGS or self._declarations > _ALL_DECLARATIONS
+        if len(text) > _ENCODED_CHARACTERS and _is_encoded(element):
+            element.text = None
+        elif tags:
+            large = len(text) > _TEXT_CHARACTERS or tags > _TEXT_TAGS
+            if not (large := large or declarations > _TEXT_DECLARATIONS):
+                all_tags, all_declarations = all_tags + tags, all_declarations + declarations
+                large = all_tags > _ALL_TAGS or all_declarations > _ALL_DECLARATIONS
+            if large:
+                element.text = text[:_TEXT_CHARACTERS].translate(_NO_MARKUP)
 
 
 def _is_encoded(element: _Element) -> bool:
@@ -238,6 +214,7 @@ def _parsed(page: Page, context: Context) -> Any:
 
 
 def _record(entry: Any) -> dict[str, object]:
+    authors = (one.get("name") or one.get("email") for one in entry.get("authors", ())[:_LIST_MAX])
     contents = [one.get("value") for one in entry.get("content", ())[:_LIST_MAX]]
     return {
         "id": entry.get("id") or entry.get("link"),
@@ -247,7 +224,7 @@ def _record(entry: Any) -> dict[str, object]:
         "updated": _date(entry, "updated"),
         "summary": entry.get("summary"),
         "content": "\n".join(one for one in contents if one) or None,
-        "authors": _authors(entry),
+        "authors": list(dict.fromkeys(filter(None, authors))),
         "tags": [tag["term"] for tag in entry.get("tags", ())[:_LIST_MAX] if tag.get("term")],
         "enclosures": [
             {"url": one["href"], "type": one.get("type")}
@@ -255,11 +232,6 @@ def _record(entry: Any) -> dict[str, object]:
             if one.get("href")
         ],
     }
-
-
-def _authors(entry: Any) -> list[str]:
-    names = [one.get("name") or one.get("email") for one in entry.get("authors", ())[:_LIST_MAX]]
-    return list(dict.fromkeys(name for name in names if name))
 
 
 def _date(entry: Any, name: str) -> str | None:

@@ -17,14 +17,8 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from crawlfleet.config.documents.rule import Cast, Expression, Field, Name, Rule, Selector, Source
-from crawlfleet.crawling.executors.base import (
-    RECORD_BYTES_MAX,
-    Context,
-    Executor,
-    Found,
-    Parameters,
-    UsedRule,
-)
+from crawlfleet.crawling.executors import base
+from crawlfleet.crawling.executors.base import Context, Executor, Found, Parameters
 from crawlfleet.crawling.executors.bodies import open_body, open_text
 from crawlfleet.crawling.executors.page import LinkField, MaxPages, further_page, with_links
 from crawlfleet.crawling.executors.runner import BadRecords, Chunks, Piece
@@ -91,7 +85,8 @@ class JsonFile(Executor[JsonParameters]):
 
     def __init__(self, parameters: JsonParameters, rules: RuleExtractor) -> None:
         super().__init__(parameters, rules)
-        self._chunks = Chunks(rules, parameters.rule("$[*]"), _array, parameters.bad_records)
+        rule, bad = parameters.rule("$[*]"), parameters.bad_records
+        self._chunks = Chunks(rules, rule, lambda pieces: b"[" + b",".join(pieces) + b"]", bad)
 
     def read(self, page: Page, context: Context) -> Iterator[Found]:
         """Read records first, then the link to the next page."""
@@ -176,22 +171,20 @@ class JsonFile(Executor[JsonParameters]):
             yield from parameters.link.problems(parameters.fields)
 
     @classmethod
-    def used_rules(cls, parameters: JsonParameters) -> Iterable[UsedRule]:
+    def used_rules(cls, parameters: JsonParameters) -> Iterable[base.UsedRule]:
         """List the rules of the records and of the next page."""
-        yield UsedRule(parameters.rule(parameters.records), {"items.json": "records"})
+        yield base.UsedRule(parameters.rule(parameters.records), {"items.json": "records"})
         next_rule = parameters.next_rule()
         if next_rule is not None:
             place = "next_page" if parameters.next_page is not None else "cursor"
-            yield UsedRule(next_rule, {f"fields.{_NEXT}.json": place, f"fields.{_NEXT}": place})
+            yield base.UsedRule(
+                next_rule, {f"fields.{_NEXT}.json": place, f"fields.{_NEXT}": place}
+            )
 
     @classmethod
     def fields(cls, parameters: JsonParameters) -> Iterable[str] | None:
         """Name the given fields; without them the objects say it."""
         return parameters.fields or None
-
-
-def _array(pieces: Sequence[bytes]) -> bytes:
-    return b"[" + b",".join(pieces) + b"]"
 
 
 def _unpacked(page: Page) -> Page:
@@ -234,13 +227,13 @@ def _begins(value: msgspec.Raw, mark: bytes) -> bool:
 def _line_pieces(page: Page, bad: Callable[[str, str], Skipped]) -> Iterator[Piece | Skipped]:
     stream = open_body(page)
     number = 0
-    while line := stream.readline(RECORD_BYTES_MAX + 2):
+    while line := stream.readline(base.RECORD_BYTES_MAX + 2):
         number += 1
         text = line.strip(b" \t\r\n\x1e").removeprefix(b"\xef\xbb\xbf")
-        if len(line) > RECORD_BYTES_MAX:
+        if len(line) > base.RECORD_BYTES_MAX:
             while line and not line.endswith(b"\n"):
-                line = stream.readline(RECORD_BYTES_MAX)
-            yield bad(f"line {number}", f"is longer than {RECORD_BYTES_MAX:,} bytes")
+                line = stream.readline(base.RECORD_BYTES_MAX)
+            yield bad(f"line {number}", f"is longer than {base.RECORD_BYTES_MAX:,} bytes")
         elif text:
             try:
                 msgspec.json.decode(text, type=msgspec.Raw)

@@ -41,15 +41,12 @@ def with_links(found: Iterable[Found], link: LinkField | None, context: Context)
     """Give what is found, each record followed by the link in it."""
     for item in found:
         yield item
-        if link is not None and isinstance(item, Mapping):
-            yield from _links(item.get(link.field), link.rule, context)
-
-
-def _links(value: object, rule: str, context: Context) -> Iterator[Link]:
-    for url in value if isinstance(value, list | tuple) else (value,):
-        found = context.link(url, rule) if isinstance(url, str) and url else None
-        if found is not None:
-            yield found
+        if link is None or not isinstance(item, Mapping):
+            continue
+        value = item.get(link.field)
+        for url in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(url, str) and url and (to := context.link(url, link.rule)) is not None:
+                yield to
 
 
 def of_harvest(harvest: Harvest, link: LinkField | None, context: Context) -> Iterator[Found]:

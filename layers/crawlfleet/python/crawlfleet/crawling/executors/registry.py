@@ -13,35 +13,31 @@ Scrapy.
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import inspect
+import pkgutil
 import re
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from importlib.metadata import entry_points
 from pathlib import Path
 from threading import RLock
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from crawlfleet.config.documents.rule import Rule, Spider
+from crawlfleet.config.documents.secret import filled_with, problems_with, references
 from crawlfleet.config.rule_validation import MAX_DEPTH, shape_problems
 from crawlfleet.crawling.executors.base import Executor, Parameters, UsedRule
-from crawlfleet.kernel.errors import ConfigError, Problem
+from crawlfleet.kernel.errors import ConfigError, InvalidRequestError, Problem
 from crawlfleet.kernel.validation import decode, named
 
 #: Checks a rule's selectors, as the extractor does.
 RuleCheck: TypeAlias = Callable[[Rule], list[Problem]]
 
 _PLACE: Final = "parameters"
-
-
-def unchecked_rule(rule: Rule) -> list[Problem]:  # noqa: ARG001  a RuleCheck
-    """Find nothing, for those who carry no parser."""
-    return []
 
 
 def read_parameters(
@@ -56,13 +52,22 @@ def read_parameters(
     return parameters, [_placed(problem) for problem in problems]
 
 
+def without_secrets(spider: Spider) -> Spider:
+    """Return a spider that has a word in the place of each secret that it refers to."""
+    names = {name: name for _, name in references(spider.parameters)}
+    if not names:
+        return spider
+    return replace(spider, parameters=filled_with(spider.parameters, names))
+
+
 def parameters_problems(
     executor: type[Executor[Any]], spider: Spider, check_rule: RuleCheck
 ) -> list[Problem]:
     """List every error of a spider of this executor; places start at the spider."""
-    parameters, problems = read_parameters(executor, spider)
-    if parameters is None:
-        return problems
+    wrong = [_placed(problem) for problem in problems_with(spider.parameters)]
+    parameters, problems = read_parameters(executor, without_secrets(spider))
+    if wrong or parameters is None:
+        return wrong + problems
     try:
         problems = [_placed(problem) for problem in executor.problems(parameters)]
         for used in executor.used_rules(parameters):
@@ -123,9 +128,7 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
 class Registry:
     """The executors by name. Safe to share between threads.
 
-    Args:
-        folder: Where files are dropped; None for nowhere. It need not exist.
-        installed: Whether packages are asked.
+    Files are dropped into ``folder``, which need not exist; ``installed`` packages are asked.
 
     >>> Registry().find("sitemap").__name__
     'Sitemap'
@@ -137,6 +140,11 @@ class Registry:
         self._lock = RLock()
         self._found: dict[str, _Source] | None = None
         self._problems: list[Problem] = []
+
+    def forget_others(self) -> None:
+        """Have none but the built-in executors, and look for no other."""
+        with self._lock:
+            self._folder, self._installed, self._found = None, False, None
 
     def names(self) -> tuple[str, ...]:
         """Return all names, sorted; one that two have stands here, too."""
@@ -151,8 +159,7 @@ class Registry:
     def find(self, name: str) -> type[AnyExecutor]:
         """Return the executor of that name.
 
-        Raises:
-            ConfigError: there is none, two have the name, or it cannot be imported; says which.
+        Raises ConfigError: there is none, two have the name, or it cannot be imported; says which.
         """
         source = self._sources().get(name)
         if source is None:
@@ -184,10 +191,11 @@ class Registry:
 
     def _all(self) -> Iterator[_Source]:
         for name, place in BUILT_IN.items():
-            yield _Source(name, "crawlfleet", partial(_named, name, partial(_at, place)))
-        for point in sorted(entry_points(group=GROUP)) if self._installed else ():
-            where = f"package {point.dist.name}" if point.dist else f"entry point {point.value}"
-            yield _Source(point.name, where, partial(_named, point.name, point.load))
+            yield _Source(
+                name, "crawlfleet", partial(_named, name, partial(pkgutil.resolve_name, place))
+            )
+        if self._installed:
+            yield from _of_packages()
         for file in sorted(self._folder.glob("*.py")) if self._folder is not None else ():
             if not file.name.startswith("_"):
                 yield from self._of_file(file)
@@ -208,6 +216,15 @@ class Registry:
                 self._problems.append(Problem(where, str(error)))
 
 
+def _of_packages() -> Iterator[_Source]:
+    # It reads e-mail, for packages' metadata: a tenth of what the start of a reader would take.
+    from importlib.metadata import entry_points
+
+    for point in sorted(entry_points(group=GROUP)):
+        where = f"package {point.dist.name}" if point.dist else f"entry point {point.value}"
+        yield _Source(point.name, where, partial(_named, point.name, point.load))
+
+
 class _Source(NamedTuple):
     name: str
     where: str
@@ -217,11 +234,6 @@ class _Source(NamedTuple):
 
 class _BrokenError(Exception):
     """The class is no executor; says why."""
-
-
-def _at(place: str) -> Any:
-    module, _, attribute = place.partition(":")
-    return getattr(importlib.import_module(module), attribute)
 
 
 def _named(name: str, load: Callable[[], Any]) -> type[AnyExecutor]:
@@ -286,16 +298,35 @@ def _sentence(error: BaseException) -> str:
     return f"{type(error).__name__}: {said[:300]}{line}"
 
 
-#: The executors that are built in and installed.
-_DEFAULT: Final = Registry()
+#: The executors there are: built in, of packages, and of files dropped beside the consumer's
+#: handler. Lambda and the local cloud run where that folder is.
+REGISTRY: Final = Registry(Path("functions/consumer/executors"))
+
+
+def starts_of(spider: Spider, registry: Registry = REGISTRY) -> tuple[str, ...]:
+    """List the URLs that a crawl by this spider begins with, where its parameters name any.
+
+    Raises InvalidRequestError: its executor cannot be had here, or cannot say it.
+    """
+    try:
+        executor = registry.find(spider.executor)
+        parameters, problems = read_parameters(executor, without_secrets(spider))
+        if parameters is not None:
+            return tuple(map(str, executor.starts(parameters)))
+        why = "; ".join(map(str, problems))
+    except ConfigError as error:
+        why = str(error)
+    except Exception as error:  # noqa: BLE001  it is the operator's code
+        why = f"{type(error).__name__}: {error}"
+    raise InvalidRequestError.of("rule", f"its executor cannot say where it begins: {why}"[:500])
 
 
 def check_spider(
     spider: Spider,
     prefix: str = "",
     *,
-    registry: Registry = _DEFAULT,
-    check_rule: RuleCheck = unchecked_rule,
+    registry: Registry = REGISTRY,
+    check_rule: RuleCheck = lambda _: [],  # for those who carry no parser
 ) -> list[Problem]:
     r"""List every error of a spider; none for one that can be put in force (SPEC.md B8).
 
@@ -328,11 +359,9 @@ _folders: list[Path] = []
 def allow_spiders(*packages: str, folder: Path | None = None) -> None:
     """Let configurations name spiders of these packages, beside those that they may name already.
 
-    Args:
-        packages: Names of packages, without dots.
-        folder: Where they are, with Scrapy and what it requires, when they are not where Python
-            looks anyway. It is looked into only when the first spider is made: drivers import more
-            than they need where they find it, and Scrapy brings what they would find.
+    ``packages`` have no dots. ``folder`` is where they are, with Scrapy and what it requires, when
+    they are not where Python looks anyway. It is looked into only when the first spider is made:
+    drivers import more than they need where they find it, and Scrapy brings what they would find.
     """
     _packages.update(packages)
     if folder is not None and folder not in _folders:

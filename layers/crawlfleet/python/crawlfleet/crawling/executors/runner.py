@@ -7,52 +7,46 @@ rule read that (:class:`Chunks`): so neither memory nor time runs out.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from threading import Lock
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
 from crawlfleet.config.documents.rule import Rule, Spider
+from crawlfleet.config.documents.secret import references
+from crawlfleet.crawling.executors import base
 from crawlfleet.crawling.executors.base import (
-    LINK_DEPTH_MAX,
     PAGE_BOUNDS,
-    RECORD_BYTES_MAX,
-    SKIPPED_REPORTED,
     Context,
     Executor,
     Found,
     Meter,
-    PageBounds,
+    Owner,
 )
+from crawlfleet.crawling.executors.masking import masked
 from crawlfleet.crawling.executors.registry import Registry, read_parameters
 from crawlfleet.crawling.extract.extractor import RuleExtractor
+from crawlfleet.crawling.extract.limits import Kept
 from crawlfleet.kernel.errors import ConfigError, CrawlfleetError, ExtractError
 from crawlfleet.kernel.page import Page
+from crawlfleet.kernel.redaction import NO_SECRETS, Mask
 from crawlfleet.requests.models import Body, Link, Skipped
 
-#: Executors kept, the least recently used going first.
-EXECUTORS_KEPT: Final = 256
+_now: Final = partial(datetime.now, UTC)
+EXECUTORS_KEPT: Final = 256  #: Executors kept, the least recently used going first.
 
 _END: Final = object()
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 class SpiderExecutors:
-    """Reads pages by spiders. Safe to share between threads.
+    """Reads pages by spiders; ``kept`` executors stay constructed. Safe to share between threads.
 
-    Args:
-        registry: The executors there are.
-        rules: What applies rules inside of executors.
-        clock: Says when a page is read.
-        bounds: What a page may give and cost.
-        kept: Executors that stay constructed.
+    ``rules`` applies rules inside of executors, ``clock`` says when a page is read, ``bounds`` what
+    it may give and cost.
     """
 
     def __init__(
@@ -61,56 +55,40 @@ class SpiderExecutors:
         rules: RuleExtractor,
         *,
         clock: Callable[[], datetime] = _now,
-        bounds: PageBounds = PAGE_BOUNDS,
+        bounds: base.PageBounds = PAGE_BOUNDS,
         kept: int = EXECUTORS_KEPT,
     ) -> None:
         self._registry, self._rules, self._clock = registry, rules, clock
         self._bounds = bounds
-        self._kept = kept
-        self._executors: OrderedDict[str, Executor[Any]] = OrderedDict()
-        self._last: tuple[Spider, Executor[Any]] | None = None
-        self._lock = Lock()
+        self._executors = Kept(self._constructed, kept)
 
     def read(
-        self, spider: Spider, page: Page, body: Body
+        self,
+        spider: Spider,
+        page: Page,
+        body: Body,
+        mask: Mask = NO_SECRETS,
+        owner: Owner = ("", ""),
     ) -> Iterator[dict[str, object] | Link | Skipped]:
         """Read records, links and what is left out, as they are found; links once each.
 
-        Raises:
-            ExtractError: names what could not be read, or ``executor`` or a parameter where the
-                spider itself is wrong.
+        Nothing that is given or raised holds what ``mask`` has: the secrets of the parameters. What
+        an executor keeps, such as a Scrapy spider, is of one ``owner``: a tenant and its biz.
+
+        Raises ExtractError: names what could not be read, or ``executor`` or a parameter where the
+        spider itself is wrong.
         """
-        executor = self.executor(spider)
+        executor = self.executor(spider, owner)
         meter = Meter(self._bounds)
         context = Context(
             page.url, body.rule, depth=body.depth, meta=body.meta, now=self._clock(), meter=meter
         )
-        return _Bounded(spider.executor, meter, self._bounds).all(executor.read(page, context))
+        given = _Bounded(spider.executor, meter, self._bounds).all(executor.read(page, context))
+        return masked(given, mask) if mask else given
 
-    def starts(self, spider: Spider) -> tuple[str, ...]:
-        """List the URLs that the spider's parameters begin with, if they name any."""
-        executor = self.executor(spider)
-        return tuple(executor.starts(executor.parameters))
-
-    def executor(self, spider: Spider) -> Executor[Any]:
-        """Return the executor of a spider, constructed once; raises as :meth:`read`."""
-        last = self._last
-        if last is not None and last[0] is spider:
-            return last[1]
-        # A spider holds mappings and has no hash; its version stands for all it says.
-        version = spider.version
-        with self._lock:
-            executor = self._executors.get(version)
-            if executor is not None:
-                self._executors.move_to_end(version)
-        if executor is None:
-            executor = self._constructed(spider)
-            with self._lock:
-                self._executors[version] = executor
-                while len(self._executors) > self._kept:
-                    self._executors.popitem(last=False)
-        self._last = (spider, executor)
-        return executor
+    def executor(self, spider: Spider, owner: Owner = ("", "")) -> Executor[Any]:
+        """Return the executor of an owner's spider, constructed once; raises as :meth:`read`."""
+        return self._executors.of(spider, owner)
 
     def _constructed(self, spider: Spider) -> Executor[Any]:
         try:
@@ -118,12 +96,15 @@ class SpiderExecutors:
         except ConfigError as error:
             problem = error.problems[0]
             raise ExtractError(problem.field, problem.message) from error
+        for place, name in references(spider.parameters):
+            message = f"is the secret {name!r}, which workers alone read: try it with --remote"
+            raise ExtractError(f"parameters.{place}", message)
         parameters, problems = read_parameters(kind, spider)
         if problems:
             raise ExtractError(problems[0].field, problems[0].message)
         try:
             return kind(parameters, self._rules)
-        except CrawlfleetError:
+        except (CrawlfleetError, MemoryError):
             raise
         except Exception as error:
             raise _unforeseen(spider.executor, error) from error
@@ -132,10 +113,10 @@ class SpiderExecutors:
 class _Bounded:
     """Counts, times and checks what an executor gives of one page."""
 
-    def __init__(self, name: str, meter: Meter, bounds: PageBounds) -> None:
+    def __init__(self, name: str, meter: Meter, bounds: base.PageBounds) -> None:
         self._name, self._bounds, self._meter = name, bounds, meter
         self._records = 0
-        self._links: set[tuple[str, str]] = set()
+        self._links: set[tuple[object, ...]] = set()
         self._skipped = 0
 
     def all(self, found: Iterator[Found]) -> Iterator[dict[str, object] | Link | Skipped]:
@@ -145,26 +126,32 @@ class _Bounded:
                 if isinstance(item, Link):
                     item = self._link(item)
                 if isinstance(item, Skipped):
-                    self._skip()
-                    if self._skipped > SKIPPED_REPORTED:
+                    self._skipped += 1
+                    if self._skipped > (most := self._bounds.skipped):
+                        why = f"has more than {most:,} things that cannot be read"
+                        raise ExtractError("page", why)
+                    if self._skipped > base.SKIPPED_REPORTED:
                         continue
                 if isinstance(item, Link | Skipped):
                     yield item
                 elif isinstance(item, Mapping):
-                    yield self._record(item)
+                    self._records += 1
+                    if self._records > (most := self._bounds.records):
+                        raise ExtractError("page", f"gives more than {most:,} records")
+                    yield item if isinstance(item, dict) else dict(item)
         finally:
             close = getattr(items, "close", None)
             if close is not None:
                 close()
-        if self._skipped > SKIPPED_REPORTED:
-            more = self._skipped - SKIPPED_REPORTED
+        if self._skipped > base.SKIPPED_REPORTED:
+            more = self._skipped - base.SKIPPED_REPORTED
             yield Skipped("page", f"{more:,} more were left out")
 
     def _next(self, items: Iterator[object]) -> object:
         self._meter.resume()
         try:
             item = next(items, _END)
-        except CrawlfleetError:
+        except (CrawlfleetError, MemoryError):
             raise
         except Exception as error:
             raise _unforeseen(self._name, error) from error
@@ -174,25 +161,14 @@ class _Bounded:
         message = f"gave {type(item).__name__}, which is no record, link or Skipped"
         raise ExtractError(f"executor {self._name}", message)
 
-    def _skip(self) -> None:
-        self._skipped += 1
-        if self._skipped > (most := self._bounds.skipped):
-            raise ExtractError("page", f"has more than {most:,} things that cannot be read")
-
-    def _record(self, fields: Mapping[str, object]) -> dict[str, object]:
-        self._records += 1
-        if self._records > (most := self._bounds.records):
-            raise ExtractError("page", f"gives more than {most:,} records")
-        return fields if isinstance(fields, dict) else dict(fields)
-
     def _link(self, link: Link) -> Link | Skipped | None:
-        if (link.url, link.rule) in self._links:
+        if link.identity in self._links:
             return None
-        self._links.add((link.url, link.rule))
+        self._links.add(link.identity)
         if len(self._links) > (most := self._bounds.links):
             raise ExtractError("page", f"gives more than {most:,} links")
-        if link.depth > LINK_DEPTH_MAX:
-            return Skipped(link.url, f"lies more than {LINK_DEPTH_MAX} links deep")
+        if link.depth > base.LINK_DEPTH_MAX:
+            return Skipped(link.url, f"lies more than {base.LINK_DEPTH_MAX} links deep")
         return link
 
 
@@ -228,18 +204,14 @@ class Piece(NamedTuple):
     written: bytes
 
 
+@dataclass(slots=True)
 class Chunks:
     """Applies a rule to pieces. ``page_of`` makes the body of a page of them."""
 
-    def __init__(
-        self,
-        rules: RuleExtractor,
-        rule: Rule,
-        page_of: Callable[[Sequence[bytes]], bytes],
-        bad_records: BadRecords,
-    ) -> None:
-        self._rules, self._rule, self._page_of = rules, rule, page_of
-        self.bad = bad_records
+    rules: RuleExtractor
+    rule: Rule
+    page_of: Callable[[Sequence[bytes]], bytes]
+    bad: BadRecords
 
     def read(
         self, pieces: Iterable[Piece | Skipped], page: Page, context: Context
@@ -251,8 +223,10 @@ class Chunks:
             if isinstance(piece, Skipped):
                 yield piece
                 continue
-            if len(piece.written) > RECORD_BYTES_MAX:
-                yield self.bad.left_out(piece.place, f"is larger than {RECORD_BYTES_MAX:,} bytes")
+            if len(piece.written) > base.RECORD_BYTES_MAX:
+                yield self.bad.left_out(
+                    piece.place, f"is larger than {base.RECORD_BYTES_MAX:,} bytes"
+                )
                 continue
             waiting.append(piece)
             size += len(piece.written)
@@ -265,11 +239,11 @@ class Chunks:
         if not pieces:
             return
         context.tick()
-        body = self._page_of([piece.written for piece in pieces])
+        body = self.page_of([piece.written for piece in pieces])
         # Now it is UTF-8, and small.
         small = replace(page, body=body, headers={"content-type": "; charset=utf-8"})
         try:
-            harvest = self._rules.harvest(self._rule, small, context.depth, context.meta)
+            harvest = self.rules.harvest(self.rule, small, context.depth, context.meta)
         except ExtractError as error:
             if len(pieces) == 1:
                 field = error.field.removeprefix("items[0]").lstrip(".")

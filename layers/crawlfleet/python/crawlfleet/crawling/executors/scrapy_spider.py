@@ -25,27 +25,20 @@ import msgspec
 from msgspec import Meta
 
 from crawlfleet.config.documents.policies import LARGEST_SEED
+from crawlfleet.crawling.executors import scrapy_wire
 from crawlfleet.crawling.executors.base import Context, Executor, Found, Parameters
 from crawlfleet.crawling.executors.registry import allowed, is_allowed, look_into_folders
-from crawlfleet.crawling.executors.scrapy_wire import (
-    NotPortableError,
-    item_fields,
-    request_fields,
-    request_of,
-)
+from crawlfleet.crawling.executors.scrapy_wire import NotPortableError, request_of
 from crawlfleet.kernel.errors import ExtractError, Problem
 from crawlfleet.kernel.names import ENV_SCRAPY_PACKAGES
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.validation import Words
-from crawlfleet.requests.models import Link, Skipped
+from crawlfleet.requests.models import SCRAPY_META, Link, Skipped
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.http import Response
 
-
-#: The key of a request's ``meta`` that holds the Scrapy request that it is, as JSON text.
-META_KEY: Final = "scrapy"
 #: Bytes of a link: its URL, that, and headers; one with more is left out. What this leaves of a
 #: seed is for the names of its fields, its rule and its job.
 LONGEST: Final = LARGEST_SEED - 2_000
@@ -95,8 +88,7 @@ class ScrapySpider(Executor[ScrapyParameters]):
     def read(self, page: Page, context: Context) -> Iterator[Found]:
         """Read what the callback gives.
 
-        Raises:
-            ExtractError: there is no such spider or callback here, or it fails.
+        Raises ExtractError: there is no such spider or callback here, or it fails.
         """
         spider = self._spider()
         response, callback = _call_of(page, context, spider)
@@ -143,10 +135,10 @@ def _call_of(page: Page, context: Context, spider: "Spider") -> "tuple[Response,
 
     asked = page.redirects[0] if page.redirects else page.url
     try:
-        request = _request_of(context.meta.get(META_KEY), asked, spider)
+        request = _request_of(context.meta.get(SCRAPY_META), asked, spider)
     except NotPortableError as error:
-        raise ExtractError(f"meta.{META_KEY}.{error.place}", error.why) from error
-    plain = {name: value for name, value in context.meta.items() if name != META_KEY}
+        raise ExtractError(f"meta.{SCRAPY_META}.{error.place}", error.why) from error
+    plain = {name: value for name, value in context.meta.items() if name != SCRAPY_META}
     request.meta.update({**plain, **request.meta, "depth": context.depth})
     if page.redirects:
         request.meta["redirect_urls"] = list(page.redirects)
@@ -173,9 +165,6 @@ def _request_of(text: object, url: str, spider: "Spider") -> "Request":
     return request_of({**fields, "url": url}, spider)
 
 
-# ---- what callbacks give ------------------------------------------------------------------------
-
-
 def _given(output: Any, name: str) -> Iterator[Any]:
     """Give what a callback returns one by one: nothing, one thing, several, sync or async."""
     from scrapy.utils.misc import arg_to_iter
@@ -191,10 +180,7 @@ def _given(output: Any, name: str) -> Iterator[Any]:
 
 def _next_of(items: AsyncIterator[Any], name: str) -> Any:
     async def step() -> Any:
-        try:
-            return await anext(items)
-        except StopAsyncIteration:
-            return _END
+        return await anext(items, _END)
 
     return _awaited(step(), name)
 
@@ -219,7 +205,7 @@ def _found(given: Any, spider: "Spider", context: Context) -> Iterator[Found]:
         return
     if not isinstance(given, Request):
         try:
-            yield item_fields(given)
+            yield scrapy_wire.item_fields(given)
         except NotPortableError as error:
             yield Skipped(error.place, error.why)
     elif _is_meant(given, spider, context):
@@ -251,24 +237,29 @@ def _is_of_any(url: str, domains: Iterable[str | None]) -> bool:
 def _link(request: "Request", spider: "Spider", context: Context) -> Link | Skipped:
     """Make the link that a request is, or say why it cannot be one."""
     url = request.url[:500]
-    if request.method != "GET" or request.body:
-        return Skipped(url, f"a link is a GET without a body, and this is a {request.method}")
     try:
-        fields = request_fields(request, spider)
+        body = request.body.decode() if request.body else None
+    except UnicodeDecodeError:
+        return Skipped(url, "has a body that is no text of UTF-8")
+    try:
+        fields = scrapy_wire.request_fields(request, spider)
     except NotPortableError as error:
         return Skipped(url, str(error))
     for name in ("url", "headers", "cookies"):
         fields.pop(name, None)
     text = json.dumps(fields, separators=(",", ":"))
     headers = _headers(request)
-    size = sum(len(part.encode()) for part in (request.url, text, *headers, *headers.values()))
+    parts = (request.url, text, body or "", *headers, *headers.values())
+    size = sum(len(part.encode()) for part in parts)
     if size > LONGEST:
-        why = f"has {size:,} bytes with its meta and headers; {LONGEST:,} is the most"
+        why = f"has {size:,} bytes with its body, meta and headers; {LONGEST:,} is the most"
         return Skipped(url, why)
-    link = context.link(request.url, context.rule, meta={META_KEY: text} if fields else {})
+    link = context.link(request.url, context.rule, meta={SCRAPY_META: text} if fields else {})
     if link is None:
         return Skipped(url, "is no page that can be requested")
-    return msgspec.structs.replace(link, headers=headers)
+    return msgspec.structs.replace(
+        link, headers=headers, method=request.method, body=body, repeat=request.dont_filter
+    )
 
 
 def _headers(request: "Request") -> dict[str, str]:
@@ -280,10 +271,8 @@ def _headers(request: "Request") -> dict[str, str]:
     several = not isinstance(given, Mapping)
     pairs = [(one["name"], one["value"]) for one in given] if several else given.items()
     if pairs:
-        cookies = (f"{_text(name)}={_text(value)}" for name, value in pairs)
+        cookies = (
+            f"{scrapy_wire.text_of(name)}={scrapy_wire.text_of(value)}" for name, value in pairs
+        )
         headers.setdefault("Cookie", "; ".join(cookies))
     return headers
-
-
-def _text(value: object) -> str:
-    return value.decode("latin-1") if isinstance(value, bytes) else str(value)

@@ -10,18 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 from msgspec import Meta
 
 from crawlfleet.config.documents.rule import Expression
-from crawlfleet.crawling.executors.base import (
-    LINKS_MAX,
-    Context,
-    Executor,
-    Found,
-    Parameters,
-    read_date,
-)
-from crawlfleet.crawling.executors.bodies import open_text
+from crawlfleet.crawling.executors import base, bodies
+from crawlfleet.crawling.executors.base import Context, Executor, Found, Parameters, read_date
 from crawlfleet.crawling.executors.runner import BadRecords
+from crawlfleet.crawling.executors.xml import elements, local_name, text_of
 from crawlfleet.crawling.extract.extractor import RuleExtractor
-from crawlfleet.crawling.extract.regex import RegexQuery
+from crawlfleet.crawling.extract.regex import RegexQuery, Ticking
 from crawlfleet.kernel.errors import ExtractError, Problem
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.urls import MAX_URL_LENGTH
@@ -45,11 +39,10 @@ class Patterns:
         self._include = [RegexQuery(pattern) for pattern in include]
         self._exclude = [RegexQuery(pattern) for pattern in exclude]
 
-    def take(self, url: str) -> bool:
-        """Tell whether the URL is taken."""
-        if self._include and not any(pattern.found_in(url) for pattern in self._include):
-            return False
-        return not any(pattern.found_in(url) for pattern in self._exclude)
+    def take(self, url: str, clock: Ticking | None = None) -> bool:
+        """Tell whether the URL is taken; a long search asks ``clock`` first if there is time."""
+        included = not self._include or any(one.found_in(url, clock) for one in self._include)
+        return included and not any(one.found_in(url, clock) for one in self._exclude)
 
 
 def pattern_problems(place: str, patterns: Iterable[str]) -> Iterator[Problem]:
@@ -63,8 +56,7 @@ def pattern_problems(place: str, patterns: Iterable[str]) -> Iterator[Problem]:
 
 #: The key of a link's ``meta`` that says how many indexes lie above a sitemap.
 LEVEL_META: Final = "sitemap_level"
-#: An index of indexes is against the standard, and met.
-LEVELS_MAX: Final = 3
+LEVELS_MAX: Final = 3  #: An index of indexes is against the standard, and met.
 
 _LISTS: Final = {"urlset": "url", "sitemapindex": "sitemap"}
 _PLAIN: Final = frozenset({"lastmod", "changefreq", "priority"})
@@ -86,7 +78,7 @@ class SitemapParameters(Parameters, frozen=True, kw_only=True):
     changed_within_days: Annotated[float, Meta(gt=0, le=36_500)] | None = None
     include: Annotated[tuple[Expression, ...], Meta(max_length=50)] = ()
     exclude: Annotated[tuple[Expression, ...], Meta(max_length=50)] = ()
-    max_urls: Annotated[int, Meta(ge=1, le=LINKS_MAX)] = LINKS_MAX
+    max_urls: Annotated[int, Meta(ge=1, le=base.LINKS_MAX)] = base.LINKS_MAX
 
 
 class Sitemap(Executor[SitemapParameters]):
@@ -105,8 +97,6 @@ class Sitemap(Executor[SitemapParameters]):
 
     def read(self, page: Page, context: Context) -> Iterator[Found]:
         """Read the links and records in the sitemap's order."""
-        from crawlfleet.crawling.executors.xml import elements, local_name
-
         root = ""
 
         def wanted(names: list[str]) -> bool:
@@ -126,8 +116,6 @@ class Sitemap(Executor[SitemapParameters]):
                 yield from self._url(element, count, context)
 
     def _sitemap(self, element: _Element, count: int, context: Context) -> Iterator[Found]:
-        from crawlfleet.crawling.executors.xml import local_name, text_of
-
         plain = {local_name(child): text_of(child) for child in element}
         if not self._is_fresh(plain.get("lastmod"), context):
             return
@@ -150,8 +138,8 @@ class Sitemap(Executor[SitemapParameters]):
         lastmod = record["lastmod"]
         fresh = self._is_fresh(lastmod if isinstance(lastmod, str) else None, context)
         if self.parameters.include or self.parameters.exclude:
-            context.tick()  # a search may be long
-        if not fresh or not self._patterns.take(link.url):
+            context.tick()  # a hundred searches are long together, though each is short
+        if not fresh or not self._patterns.take(link.url, context):
             return
         if self.parameters.records:
             yield {**record, "url": link.url}
@@ -187,8 +175,6 @@ class Sitemap(Executor[SitemapParameters]):
 
 def read_url(element: _Element) -> dict[str, object]:
     """Read all that a ``<url>`` says."""
-    from crawlfleet.crawling.executors.xml import local_name, text_of
-
     record: dict[str, object] = {"url": None, "lastmod": None, "changefreq": None, "priority": None}
     images: list[dict[str, object]] = []
     news: dict[str, object] | None = None
@@ -209,8 +195,6 @@ def read_url(element: _Element) -> dict[str, object]:
 
 def _flat(element: _Element) -> dict[str, object]:
     """Collect the leaves of an element by name: ``<news:publication><news:name>`` is ``name``."""
-    from crawlfleet.crawling.executors.xml import local_name, text_of
-
     found: dict[str, object] = {}
     for leaf in element.iter():
         if leaf is not element and not len(leaf):
@@ -245,7 +229,7 @@ class UrlListParameters(Parameters, frozen=True, kw_only=True):
 
     rule: RuleName
     comment: Annotated[str, Meta(min_length=1, max_length=8)] = "#"
-    max_urls: Annotated[int, Meta(ge=1, le=LINKS_MAX)] = LINKS_MAX
+    max_urls: Annotated[int, Meta(ge=1, le=base.LINKS_MAX)] = base.LINKS_MAX
     bad_rows: BadRecords = BadRecords.SKIP
 
 
@@ -284,7 +268,7 @@ class UrlList(Executor[UrlListParameters]):
         return " ".join(words)
 
     def _lines(self, page: Page, context: Context) -> Iterator[tuple[int, str]]:
-        text = open_text(page)
+        text = bodies.open_text(page)
         number = 0
         while line := text.readline(_LINE + 1):
             number += 1

@@ -10,22 +10,15 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from html.entities import html5
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from msgspec import Meta
 
 from crawlfleet.config.documents.rule import Field, Name, Rule, Selector, Source
-from crawlfleet.crawling.executors.base import (
-    RECORD_BYTES_MAX,
-    RECORD_ELEMENTS_MAX,
-    Context,
-    Executor,
-    Found,
-    Parameters,
-    UsedRule,
-)
+from crawlfleet.crawling.executors import base
+from crawlfleet.crawling.executors.base import Context, Executor, Found, Parameters
 from crawlfleet.crawling.executors.bodies import STEP, chunks_of, codec_of
 from crawlfleet.crawling.executors.page import LinkField, with_links
 from crawlfleet.crawling.executors.runner import BadRecords, Chunks, Piece
@@ -37,7 +30,6 @@ from crawlfleet.kernel.validation import Words
 
 if TYPE_CHECKING:
     from lxml.etree import XMLPullParser, _Element
-
 
 _STEP: Final = r"[^\W\d][\w.-]*"
 #: Each record takes along the namespaces that are declared around it.
@@ -78,9 +70,10 @@ class XmlFile(Executor[XmlParameters]):
     def read(self, page: Page, context: Context) -> Iterator[Found]:
         """Read the records in the document's order."""
         rule, bad = self.parameters.rule(), self.parameters.bad_records
-        found = Chunks(self.rules, rule, _document, bad).read(
-            self._pieces(page, context), page, context
+        chunks = Chunks(
+            self.rules, rule, lambda pieces: b"<records>" + b"".join(pieces) + b"</records>", bad
         )
+        found = chunks.read(self._pieces(page, context), page, context)
         yield from with_links(found, self.parameters.link, context)
 
     def _pieces(self, page: Page, context: Context) -> Iterator[Piece]:
@@ -103,18 +96,14 @@ class XmlFile(Executor[XmlParameters]):
         return parameters.link.problems(parameters.fields) if parameters.link else ()
 
     @classmethod
-    def used_rules(cls, parameters: XmlParameters) -> Iterable[UsedRule]:
+    def used_rules(cls, parameters: XmlParameters) -> Iterable[base.UsedRule]:
         """List the rule that reads the elements."""
-        return (UsedRule(parameters.rule()),)
+        return (base.UsedRule(parameters.rule()),)
 
     @classmethod
     def fields(cls, parameters: XmlParameters) -> Iterable[str]:
         """Name the rule's fields."""
         return parameters.fields
-
-
-def _document(pieces: Sequence[bytes]) -> bytes:
-    return b"<records>" + b"".join(pieces) + b"</records>"
 
 
 def _compiled(path: str) -> re.Pattern[str]:
@@ -154,7 +143,8 @@ def mended(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """
     mender, first = _Mender(), True
     for chunk in chunks:
-        if (first and _is_wide(chunk)) or b"\x1b" in chunk:  # what shifts begins with an escape
+        wide = first and (b"\x00" in chunk[:4] or chunk.startswith((b"\xff\xfe", b"\xfe\xff")))
+        if wide or b"\x1b" in chunk:  # UTF-16 or UTF-32; what shifts begins with an escape
             yield mender.rest + chunk
             yield from chunks
             return
@@ -163,11 +153,6 @@ def mended(chunks: Iterator[bytes]) -> Iterator[bytes]:
             yield ready
     if mender.rest:
         yield mender.end()
-
-
-def _is_wide(start: bytes) -> bool:
-    """Tell whether it is UTF-16 or UTF-32."""
-    return b"\x00" in start[:4] or start.startswith((b"\xff\xfe", b"\xfe\xff"))
 
 
 class _Mender:
@@ -240,10 +225,8 @@ def elements(
     """Read the wanted elements, each complete, and gone when the next one is asked for.
 
     Inside of a wanted element no other one is searched. With ``mend`` bare ampersands are read as
-    what they mean (:func:`mended`).
-
-    Raises:
-        ExtractError: the document is not well-formed, or built to exhaust its reader.
+    what they mean (:func:`mended`). Raises ExtractError: the document is not well-formed, or built
+    to exhaust its reader.
     """
     from lxml import etree
 
@@ -311,7 +294,8 @@ class _Reader:
 
     def read(self, parser: XMLPullParser) -> Iterator[_Element]:
         self._grow()
-        for event, element in _events(parser):
+        events: Any = parser.read_events()  # the stubs know of events that are not asked for
+        for event, element in events:
             if event == "start":
                 self._open(element)
                 continue
@@ -329,8 +313,8 @@ class _Reader:
         self._names.append(local_name(element))
         if self._inside:
             self._elements += 1
-            if self._elements > RECORD_ELEMENTS_MAX:
-                message = f"has more than {RECORD_ELEMENTS_MAX:,} elements"
+            if self._elements > base.RECORD_ELEMENTS_MAX:
+                message = f"has more than {base.RECORD_ELEMENTS_MAX:,} elements"
                 raise ExtractError("/".join(self._names[: self._inside]), message)
         elif self._wanted(self._names):
             self._inside = len(self._names)
@@ -339,14 +323,9 @@ class _Reader:
     def _grow(self) -> None:
         if self._inside:
             self._bytes += STEP
-            if self._bytes > RECORD_BYTES_MAX:
-                message = f"is larger than {RECORD_BYTES_MAX:,} bytes"
+            if self._bytes > base.RECORD_BYTES_MAX:
+                message = f"is larger than {base.RECORD_BYTES_MAX:,} bytes"
                 raise ExtractError("/".join(self._names[: self._inside]), message)
-
-
-def _events(parser: XMLPullParser) -> Iterator[tuple[str, _Element]]:
-    events: Any = parser.read_events()  # the stubs know of events that are not asked for
-    return iter(events)
 
 
 def _free(element: _Element) -> None:

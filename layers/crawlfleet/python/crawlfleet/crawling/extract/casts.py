@@ -30,15 +30,11 @@ BOOLEANS: Final = {
 }  # fmt: skip
 _LONGEST: Final = 64
 _INT64: Final = 2**63
-#: MongoDB holds documents 100 levels deep; a record uses some itself.
-_JSON_DEPTH_MAX: Final = 64
+_JSON_DEPTH_MAX: Final = 64  #: MongoDB holds documents 100 levels deep; a record uses some itself.
 
 
 def cast(kind: Cast, value: object) -> object:
-    """Convert ``value``, a text or what JSON held, to ``kind``.
-
-    Raises:
-        UnreadableError: it is none.
+    """Convert ``value``, a text or what JSON held, to ``kind``. Raises UnreadableError: it is none.
 
     >>> cast(Cast.INTEGER, "1,234"), cast(Cast.NUMBER, " 1,234.50 "), cast(Cast.BOOLEAN, "Yes")
     (1234, 1234.5, True)

@@ -6,53 +6,22 @@ Every expression is compiled once; what a field says is turned into one function
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from crawlfleet.config.documents.rule import Cast, Field, Follow, Rule, Selector, Source, Take
 from crawlfleet.config.rule_validation import gathers, rule_problems
-from crawlfleet.crawling.extract.engines import (
-    Place,
-    compile_query,
-    engine_of,
-    place_inside,
-    source_text,
-    value_reader,
-)
+from crawlfleet.crawling.extract import engines, limits, transforms, validation, values
+from crawlfleet.crawling.extract.css import CssTexts
+from crawlfleet.crawling.extract.document import Document
+from crawlfleet.crawling.extract.engines import Place, engine_of, place_inside
 from crawlfleet.crawling.extract.follow import Follower, Found, Refusals, anchors
-from crawlfleet.crawling.extract.limits import FIELDS_MAX, LEVELS_MAX, UnreadableError
-from crawlfleet.crawling.extract.plan import (
-    PAGE,
-    Finished,
-    Given,
-    Group,
-    Named,
-    Query,
-    Read,
-    ReadMany,
-)
+from crawlfleet.crawling.extract.plan import PAGE, Finished, Given, Group, Query, Read, ReadMany
 from crawlfleet.crawling.extract.regex import RegexQuery
-from crawlfleet.crawling.extract.transforms import Chain, Transformed, compile_steps
-from crawlfleet.crawling.extract.validation import combination_problems
-from crawlfleet.crawling.extract.values import (
-    Facts,
-    Values,
-    finisher,
-    read_count,
-    read_count_of,
-    read_group,
-    read_groups,
-    read_list,
-    read_one,
-)
+from crawlfleet.crawling.extract.values import Facts, Values
 from crawlfleet.kernel.errors import Problem
 from crawlfleet.requests.models import Link
 
-if TYPE_CHECKING:
-    from crawlfleet.crawling.extract.document import Document
-
-
-#: Where values are JSON's own.
-_JSON: Final = frozenset({"json", "data"})
+_JSON: Final = frozenset({"json", "data"})  #: Where values are JSON's own.
 
 
 class Plan(NamedTuple):
@@ -70,7 +39,7 @@ class Plan(NamedTuple):
         for number, follower in enumerate(self.followers):
             try:
                 follower.collect(document, depth, meta, found, refused)
-            except UnreadableError as error:
+            except limits.UnreadableError as error:
                 raise error.within(f"follow[{number}]") from error.__cause__
         return tuple(found.values())
 
@@ -82,7 +51,7 @@ class Plan(NamedTuple):
             return [self.group.read(document, PAGE)]
         try:
             contexts = self.items(document, PAGE)
-        except UnreadableError as error:
+        except limits.UnreadableError as error:
             raise error.within("items") from error.__cause__
         return self.group.read_all(document, contexts, "items")
 
@@ -126,20 +95,21 @@ class _Compiler:
         if regex is None:
             place: Place = place_inside(selector, "text")
             return (query.matches if query is not None else lambda _document, _context: []), place
-        written = value_reader(engine, Take.TEXT, None, self.source) if engine else str
-        return Values(query, written, regex, source_text("page", self.source)).several, "text"
+        written = engines.value_reader(engine, Take.TEXT, None, self.source) if engine else str
+        text = engines.source_text("page", self.source)
+        return Values(query, written, regex, text).several, "text"
 
     def group(self, fields: Mapping[str, Field], place: Place, path: str, level: int) -> Group:
-        if level > LEVELS_MAX:
-            self.problems.append(Problem(path, f"nested over {LEVELS_MAX} levels deep"))
-            return Group((), 0)
+        if level > limits.LEVELS_MAX:
+            self.problems.append(Problem(path, f"nested over {limits.LEVELS_MAX} levels deep"))
+            return Group({}, 0)
         self.fields += len(fields)
-        if self.fields > FIELDS_MAX >= self.fields - len(fields):
-            self.problems.append(Problem(path, f"more than {FIELDS_MAX} fields in a rule"))
-        named = [
-            Named(name, self.field(field, place, f"{path}.{name}", level))
+        if self.fields > limits.FIELDS_MAX >= self.fields - len(fields):
+            self.problems.append(Problem(path, f"more than {limits.FIELDS_MAX} fields in a rule"))
+        named = {
+            name: self.field(field, place, f"{path}.{name}", level)
             for name, field in fields.items()
-        ]
+        }
         scoped = place in {"css", "xpath"} and sum(
             engine_of(f) is not None for f in fields.values()
         )
@@ -150,61 +120,48 @@ class _Compiler:
         query, regex = self._queries(field, place, path)
         found = place_inside(field, place)
         if field.count and regex is None and query is not None:
-            return read_count(query)
-        values: Given = self._values(field, query, regex, found, place)
+            return values.read_count(query.count)
+        given: Given = self._values(field, query, regex, place)
         chain = self.steps(field, f"{path}.transforms")
         if chain is not None:
             joins = gathers(field.transforms) and not field.list
-            values = Transformed(values, chain, gathers=joins, strip=field.strip)
+            given = transforms.Transformed(given, chain, gathers=joins, strip=field.strip)
         if field.count:
-            return read_count_of(values)
+            return values.read_count(
+                lambda *of: sum(value is not None for value in given.several(*of))
+            )
         if field.fields:
-            return self._nested(field, values, query, regex, found, path, level)
+            below = found
+            if field.type is Cast.JSON and (found not in _JSON or field.transforms):
+                below = "json"
+                given = Finished(given, values.finisher(field, from_json=False))
+            elif regex is not None or field.fact is not None:
+                below = "text"
+            else:
+                given = Values(query, lambda match: match, None, None)
+            group = self.group(field.fields, below, f"{path}.fields", level + 1)
+            return (values.read_groups if field.list else values.read_group)(field, given, group)
         from_json = found in _JSON and regex is None and not field.transforms
-        finish = finisher(field, from_json=from_json)
-        return (read_list if field.list else read_one)(field, values, finish)
+        finish = values.finisher(field, from_json=from_json)
+        return (values.read_list if field.list else values.read_one)(field, given, finish)
 
     def _values(
-        self,
-        field: Field,
-        query: Query | None,
-        regex: RegexQuery | None,
-        found: Place,
-        place: Place,
+        self, field: Field, query: Query | None, regex: RegexQuery | None, place: Place
     ) -> Values:
+        plain: Any = values.plain_spaces if field.plain_space else lambda take: take
         if field.fact is not None:
             return Values(None, str, regex, self.facts.reader(field.fact))
         if field.main_text:
-            return Values(None, str, regex, lambda document, _: document.main_text)
-        take: Any = value_reader(found, field.take, field.attribute, self.source)
+            return Values(None, str, regex, plain(lambda document, _: document.main_text))
+        found = place_inside(field, place)
+        take: Any = engines.value_reader(found, field.take, field.attribute, self.source)
         if regex is not None and query is None and field.attribute is None:
-            return Values(None, str, regex, source_text(place, self.source))
-        return Values(query, take, regex, None)
+            return Values(None, str, regex, plain(engines.source_text(place, self.source)))
+        return Values(query, plain(take), regex, None)
 
-    def _nested(
-        self,
-        field: Field,
-        values: Given,
-        query: Query | None,
-        regex: RegexQuery | None,
-        found: Place,
-        path: str,
-        level: int,
-    ) -> Read:
-        below: Place = found
-        if field.type is Cast.JSON and (found not in _JSON or field.transforms):
-            below = "json"
-            values = Finished(values, finisher(field, from_json=False))
-        elif regex is not None or field.fact is not None:
-            below = "text"
-        else:
-            values = Values(query, lambda match: match, None, None)
-        group = self.group(field.fields, below, f"{path}.fields", level + 1)
-        return (read_groups if field.list else read_group)(field, values, group)
-
-    def steps(self, said: Field | Follow, path: str) -> Chain | None:
+    def steps(self, said: Field | Follow, path: str) -> transforms.Chain | None:
         """Compile the steps that texts go through, if there are any."""
-        chain, problems = compile_steps(said.transforms, path)
+        chain, problems = transforms.compile_steps(said.transforms, path)
         self.problems.extend(problems)
         return chain if said.transforms else None
 
@@ -212,20 +169,20 @@ class _Compiler:
         """Compile what finds the links of a page and judges them."""
         self._combinations(follow, "page", path)
         query, regex = self._queries(follow, "page", path)
-        engine = engine_of(follow)
+        engine, attribute = engine_of(follow), follow.attribute
+        if isinstance(query, CssTexts) and query.attribute is not None:
+            # The elements say whether they are to be followed.
+            attribute, query = query.attribute, query.elements
         if query is None:
-            text = source_text("page", self.source)
+            text = engines.source_text("page", self.source)
             found: Found = lambda document: ((text(document, None), False),)  # noqa: E731
         else:
-            found = anchors(engine, query, follow.attribute)
-        patterns = {
-            name: self._any(expressions, f"{path}.{name}")
-            for name, expressions in (("allow", follow.allow), ("deny", follow.deny))
-        }
+            found = anchors(engine, query, attribute)
+        allow = self._any(follow.allow, f"{path}.allow")
+        deny = self._any(follow.deny, f"{path}.deny")
         meta = self.group(follow.meta, "page", f"{path}.meta", 1) if follow.meta else None
-        return Follower(
-            follow, found, regex, self.steps(follow, f"{path}.transforms"), meta, **patterns
-        )
+        chain = self.steps(follow, f"{path}.transforms")
+        return Follower(follow, found, regex, chain, meta, allow, deny)
 
     def _any(self, expressions: tuple[str, ...], path: str) -> RegexQuery | None:
         """Join expressions to one that finds what any of them does."""
@@ -245,19 +202,21 @@ class _Compiler:
             return None
 
     def _combinations(self, selector: Selector, place: Place, path: str) -> None:
-        self.problems.extend(combination_problems(selector, self.source, place, path))
+        self.problems.extend(validation.combination_problems(selector, self.source, place, path))
 
     def _queries(
         self, selector: Selector, place: Place, path: str
     ) -> tuple[Query | None, RegexQuery | None]:
         query: Query | None = None
         regex: RegexQuery | None = None
-        for engine in ("css", "xpath", "json"):
+        for engine in engines.ENGINES:
             expression = getattr(selector, engine)
             if expression is None:
                 continue
             try:
-                query = compile_query(engine, expression, self.source, place, selector.structured)
+                query = engines.compile_query(
+                    engine, expression, self.source, place, selector.structured
+                )
             except ValueError as error:
                 self.problems.append(Problem(f"{path}.{engine}", str(error)))
         if selector.regex is not None:

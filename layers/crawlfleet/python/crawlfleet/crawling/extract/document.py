@@ -4,7 +4,8 @@ Parsers trust nothing. HTML is checked before one sees it for three shapes of ma
 quadratic time: the depth of open elements, the attributes of one tag (each new one is compared with
 all before) and formatting elements (``<b id=1><b id=2>...`` is built again in every later
 paragraph: 50 KB of it fill gigabytes). Counting clears most pages; only the others are walked tag
-by tag (``nesting``). XML has no entities, no DTD and no network. Text is extracted by resiliparse.
+by tag (``nesting``). XML has no entities, no DTD and no network; broken XML is repaired
+(``repair``). Text is extracted by resiliparse.
 """
 
 from __future__ import annotations
@@ -14,17 +15,14 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from crawlfleet.config.documents.rule import Source, Structured
-from crawlfleet.crawling.extract.encoding import decode
+from crawlfleet.crawling.extract import casts, encoding, links, nesting
 from crawlfleet.crawling.extract.limits import CPU_SECONDS_MAX, XML_OPTIONS, Meter, UnreadableError
-from crawlfleet.crawling.extract.nesting import REBUILT_MAX, walk
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.urls import MAX_URL_LENGTH
 
 if TYPE_CHECKING:
     from lxml.etree import HTMLParser, XMLParser, _Element
     from selectolax.lexbor import LexborHTMLParser
-
-    from crawlfleet.crawling.extract.links import Addresses
 
 _NOFOLLOW: Final = frozenset({"nofollow", "none"})
 _ROBOTS: Final = re.compile(rb"<meta[^>]{0,400}robots", re.IGNORECASE)
@@ -43,7 +41,7 @@ class Document:
     @cached_property
     def text(self) -> str:
         """The body, decoded."""
-        return decode(
+        return encoding.decode(
             self.page.body, self.page.content_type, declares=self.source in {"html", "xml"}
         )
 
@@ -80,14 +78,14 @@ class Document:
     @cached_property
     def tree(self) -> _Element:
         """The page for XPath. HTML deeper than 255 elements ends there."""
-        return parse_xml(self.utf8) if self.source == "xml" else parse_html(self.guarded)
+        return (
+            parse_xml(self.utf8, self.meter) if self.source == "xml" else parse_html(self.guarded)
+        )
 
     @cached_property
     def json(self) -> Any:
         """The page as JSON."""
-        from crawlfleet.crawling.extract.casts import parse_json
-
-        return parse_json(self.utf8)
+        return casts.parse_json(self.utf8)
 
     def structured(self, kind: Structured) -> list[Any]:
         """Return the page's structured data of one kind."""
@@ -101,8 +99,12 @@ class Document:
 
     @cached_property
     def main_text(self) -> str:
-        """The text of the page's article."""
-        return main_text_of(self.guarded, self.meter)
+        """The text of the page's article: headings, paragraphs and lists, each on own lines."""
+        size = len(self.guarded)
+        if size > MAIN_TEXT_BYTES_MAX:
+            raise UnreadableError(f"main text is read of {MAIN_TEXT_BYTES_MAX:,} bytes at most")
+        self.meter.spend(size * _BYTE_UNITS)
+        return _extracted(self.guarded.decode("utf-8", "replace"), main=True)
 
     @cached_property
     def base(self) -> str:
@@ -110,20 +112,16 @@ class Document:
         url = self.page.url
         if self.source != "html" or b"<base" not in self.utf8.lower():
             return url
-        from crawlfleet.crawling.extract.links import join
-
         node = self.lexbor.css_first("base[href]")
         href = node.attributes.get("href") or "" if node is not None else ""
         # Every link of the page is joined with it, so it is as short as a link may be.
-        joined = join(url, href) if 0 < len(href) <= MAX_URL_LENGTH else None
+        joined = links.join(url, href) if 0 < len(href) <= MAX_URL_LENGTH else None
         return joined if joined and joined.startswith(("http://", "https://")) else url
 
     @cached_property
-    def addresses(self) -> Addresses:
+    def addresses(self) -> links.Addresses:
         """The maker of URLs of the page's links."""
-        from crawlfleet.crawling.extract.links import Addresses
-
-        return Addresses(self.base)
+        return links.Addresses(self.base)
 
     @cached_property
     def nofollow(self) -> bool:
@@ -179,15 +177,6 @@ _BYTE_UNITS: Final = 10
 _DISCUSSION: Final = ("#comments", ".comments", "#disqus_thread")
 
 
-def main_text_of(guarded: bytes, meter: Meter) -> str:
-    """Extract the article of a guarded page: headings, paragraphs and lists, each on own lines."""
-    size = len(guarded)
-    if size > MAIN_TEXT_BYTES_MAX:
-        raise UnreadableError(f"main text is read of {MAIN_TEXT_BYTES_MAX:,} bytes at most")
-    meter.spend(size * _BYTE_UNITS)
-    return _extracted(guarded.decode("utf-8", "replace"), main=True)
-
-
 def visible_text(markup: str) -> str:
     r"""Extract the text of a piece of HTML without scripts and styles, one line a block.
 
@@ -220,10 +209,8 @@ def _extracted(markup: str, *, main: bool) -> str:
 #: Elements times tags of a page: were each inside of the one before, a parser would take two to
 #: four seconds.
 _NESTED_MAX: Final = 1_600_000_000
-#: With so few tags, of three bytes at least, there are never that many.
-_MANY_TAGS: Final = 40_000
-#: So many bytes of attributes, of two bytes each, cost it as much.
-_MANY_BYTES: Final = 200_000
+_MANY_TAGS: Final = 40_000  #: With so few tags, of three bytes at least, there are never that many.
+_MANY_BYTES: Final = 200_000  #: So many bytes of attributes, of two bytes each, cost it as much.
 #: With so few tags a page can be blown up to a million elements at most.
 _FEW_TAGS: Final = 2_000
 _NAMES: Final = "b|big|code|em|font|i|nobr|s|small|strike|strong|tt|u"
@@ -235,15 +222,11 @@ _ENDED: Final = "|".join(
 )
 #: What may be an attribute's value with a ``>`` in it, so that its tag does not end there.
 _QUOTED: Final = r"=[\t\n\f\r ]*(?:\"[^\">]*>|'[^'>]*>)"
-#: More of them are not counted, but walked.
-_QUOTED_MAX: Final = 200
+_QUOTED_MAX: Final = 200  #: More of them are not counted, but walked.
 
 
 def guard_html(body: bytes) -> None:
-    """Refuse a page that is built to exhaust a parser.
-
-    Raises:
-        UnreadableError: it is.
+    """Refuse a page that is built to exhaust a parser. Raises UnreadableError: it is.
 
     >>> guard_html(b"<p>hello" * 1000)
     """
@@ -252,21 +235,16 @@ def guard_html(body: bytes) -> None:
         return
     built_again = len(_expression(_FORMATTING).findall(body))
     # Most pages are let through here, uncounted.
-    if size <= 3 * _MANY_TAGS and built_again * _MANY_TAGS <= REBUILT_MAX:
+    if size <= 3 * _MANY_TAGS and built_again * _MANY_TAGS <= nesting.REBUILT_MAX:
         return
     tags = body.count(b"<")
-    if tags > _FEW_TAGS and built_again * tags > REBUILT_MAX:
+    if tags > _FEW_TAGS and built_again * tags > nesting.REBUILT_MAX:
         built_again -= len(_expression(_ENDED).findall(body))
-    rebuilds = tags > _FEW_TAGS and built_again * tags > REBUILT_MAX
-    if rebuilds or _nests(body, tags) or (size > _MANY_BYTES and _long_tags(body)):
-        walk(body, tags)
-
-
-def _nests(body: bytes, tags: int) -> bool:
-    """Tell whether elements may be nested too deep; end tags and line breaks begin none."""
-    if tags <= _MANY_TAGS:
-        return False
-    return tags * (tags - body.count(b"</") - body.count(b"<br>")) > _NESTED_MAX
+    rebuilds = tags > _FEW_TAGS and built_again * tags > nesting.REBUILT_MAX
+    # End tags and line breaks begin no element.
+    begun = tags - body.count(b"</") - body.count(b"<br>") if tags > _MANY_TAGS else 0
+    if rebuilds or tags * begun > _NESTED_MAX or (size > _MANY_BYTES and _long_tags(body)):
+        nesting.walk(body, tags)
 
 
 def _long_tags(body: bytes) -> bool:
@@ -306,19 +284,40 @@ def parse_html(body: bytes) -> _Element:
     return etree.Element("html") if root is None else root
 
 
-def parse_xml(body: bytes) -> _Element:
+#: Bytes of broken XML that is repaired, and what a byte of it costs in units; of what is larger
+#: stays what libxml2 recovers.
+REPAIRED_BYTES_MAX: Final = 250_000
+_REPAIR_UNITS: Final = 400
+
+
+def parse_xml(body: bytes, meter: Meter | None = None) -> _Element:
     """Parse XML to its root element, without its document type and the entities of that.
 
-    Raises:
-        UnreadableError: there is no element, or entities are declared where none can be.
+    Markup that is broken is repaired, at the cost of the ``meter``. Raises UnreadableError: there
+    is no element, or entities are declared where none can be.
 
     >>> parse_xml(b'<!DOCTYPE r [<!ENTITY e SYSTEM "file:///x">]><r>a&e;b</r>').xpath("string()")
     'ab'
+    >>> parse_xml(b"Notice: <r><a>A & B</a></b><a>2</a></r>").xpath("string()")
+    'A & B2'
     """
     from lxml import etree
 
-    parser = etree.XMLParser(encoding="utf-8", recover=True, **XML_OPTIONS)
-    root = _parsed(_without_doctype(body), parser)
+    def parser() -> XMLParser:
+        return etree.XMLParser(encoding="utf-8", recover=True, **XML_OPTIONS)
+
+    first = parser()
+    root = _parsed(_without_doctype(body), first)
+    is_broken = root is None or first.error_log.filter_from_fatals()
+    # One that declares entities is not broken: they are never read.
+    if is_broken and len(body) <= REPAIRED_BYTES_MAX and b"<!ENTITY" not in body:
+        from crawlfleet.crawling.extract.repair import repaired_xml
+
+        if meter is not None:
+            meter.spend(len(body) * _REPAIR_UNITS)
+        repaired = repaired_xml(body.decode("utf-8", "replace"))
+        again = None if repaired is None else _parsed(repaired, parser())
+        root = root if again is None else again
     if root is None:
         raise UnreadableError("the page holds no element")
     return root

@@ -17,8 +17,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-#: How far into a page a declaration counts.
-WITHIN: Final = 16_384
+WITHIN: Final = 16_384  #: How far into a page a declaration counts.
 
 _XML: Final = re.compile(
     rb"<\?xml[\t\n\f\r ][^>]{0,400}?encoding[\t\n\f\r ]*=[\t\n\f\r ]*[\"']([^\"'>]{1,60})[\"']"
@@ -112,20 +111,14 @@ MARKS: Final = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 CHARSET: Final = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.ASCII | re.IGNORECASE)
-#: How much of a page is detected on.
-_DETECTED_WITHIN: Final = 65_536
+_DETECTED_WITHIN: Final = 65_536  #: How much of a page is detected on.
 
 #: Python's codecs that hold what the web means, where the mapping names a smaller one.
 _WIDER: Final = {
-    "gb2312": "gb18030",
-    "gbk": "gb18030",
-    "euc_kr": "cp949",
-    "shift_jis": "cp932",
-    "big5": "big5hkscs",
-    "iso8859-11": "cp874",
-}
-#: Labels of the Encoding standard that the mapping leaves out.
-_MISSING: Final = {
+    "gb2312": "gb18030", "gbk": "gb18030", "euc_kr": "cp949", "shift_jis": "cp932",
+    "big5": "big5hkscs", "iso8859-11": "cp874",
+}  # fmt: skip
+_MISSING: Final = {  #: Labels of the Encoding standard that the mapping leaves out.
     "x-mac-cyrillic": "mac_cyrillic",
     "x-mac-ukrainian": "mac_cyrillic",
     "x-user-defined": "x-user-defined",
@@ -164,16 +157,10 @@ def decode(body: bytes, content_type: str, *, declares: bool = True) -> str:
         return body.decode()
     except UnicodeDecodeError:
         text = body.decode("utf-8", "replace")
-        if _is_damaged_utf8(body, text):
-            return text
+        beyond_ascii = len(text) - len(body.translate(None, _BEYOND_ASCII))
+        if text.count("\ufffd") * 11 <= beyond_ascii:
+            return text  # damaged UTF-8: chance makes ten right bytes to none wrong
         return _decoded(body, _detected(body))
-
-
-def _is_damaged_utf8(body: bytes, text: str) -> bool:
-    """Tell whether few bytes of UTF-8 went wrong: chance makes ten right ones to none wrong."""
-    wrong = text.count("\ufffd")
-    beyond_ascii = len(text) - len(body.translate(None, _BEYOND_ASCII))
-    return wrong * 11 <= beyond_ascii
 
 
 def _decoded(body: bytes, codec: str) -> str:

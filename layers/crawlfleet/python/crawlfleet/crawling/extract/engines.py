@@ -1,30 +1,21 @@
 """The engines that find something on a page, behind one shape (:class:`.plan.Query`).
 
 Each query is compiled for a *place*: the page, or a match of the same engine. A query is loaded
-with its engine's library when the first rule needs it. CSS is lexbor's: standard selectors only;
-inside an item they match the item itself too. lexbor tries every way in which ancestors can fill
-``a b c d``: the number of ways grows with the depth of the page to the power of the spaces.
-Selectors with several of them, with ``~``, ``:has`` or ``:nth-...`` are therefore weighed against
-the page before they run.
+with its engine's library when the first rule needs it.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from functools import cache
-from math import comb
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from crawlfleet.config.documents.rule import Selector, Source, Structured, Take
-from crawlfleet.crawling.extract.casts import to_string
-from crawlfleet.crawling.extract.limits import MATCHES_MAX
+from crawlfleet.crawling.extract import casts, limits
+from crawlfleet.crawling.extract.css import css_query, takes_texts
 from crawlfleet.crawling.extract.plan import Query
 
 if TYPE_CHECKING:
-    from selectolax.lexbor import LexborHTMLParser, LexborNode
-
     from crawlfleet.crawling.extract.document import Document
 
 #: A kind of context; ``data`` is JSON in which one value and a list of values mean the same.
@@ -33,6 +24,7 @@ Place = Literal["page", "css", "xpath", "json", "data", "text"]
 ValueReader = Callable[[Any], object]
 EngineName = Literal["css", "xpath", "json"]
 
+ENGINES: Final[tuple[EngineName, ...]] = ("css", "xpath", "json")
 #: The engines that read a source; ``regex`` reads all.
 READS: dict[Source, tuple[EngineName, ...]] = {
     Source.HTML: ("css", "xpath"),
@@ -45,6 +37,8 @@ READS: dict[Source, tuple[EngineName, ...]] = {
 def place_inside(selector: Selector, place: Place) -> Place:
     """Return the kind of context that a match of the selector is."""
     engine = engine_of(selector)
+    if engine == "css" and takes_texts(selector.css or ""):
+        return "text"
     if engine == "json" and (selector.structured is not None or place == "data"):
         return "data"
     return engine or place
@@ -52,11 +46,7 @@ def place_inside(selector: Selector, place: Place) -> Place:
 
 def engine_of(selector: Selector) -> EngineName | None:
     """Return the engine that a selector names, ``regex`` aside."""
-    if selector.css is not None:
-        return "css"
-    if selector.xpath is not None:
-        return "xpath"
-    return "json" if selector.json is not None else None
+    return next((engine for engine in ENGINES if getattr(selector, engine) is not None), None)
 
 
 def compile_query(
@@ -68,36 +58,22 @@ def compile_query(
 ) -> Query:
     """Compile a query for one place, or for the ``structured`` data of a page.
 
-    Raises:
-        ValueError: says what is wrong with the expression.
+    Raises ValueError: says what is wrong with the expression.
     """
     if engine == "css":
-        return CssQuery(expression)
+        return css_query(expression)
     if engine == "xpath":
         from crawlfleet.crawling.extract.xpath import XPathQuery
 
         return XPathQuery(expression, xml=source is Source.XML)
     from crawlfleet.crawling.extract.jsonpath import JsonPathQuery
 
-    query = JsonPathQuery(expression)
     if structured is not None:
-        return _Spread(_OfPage(query, lambda document: document.structured(structured)))
-    if place == "data":
-        return _Spread(query)
-    return _OfPage(query, lambda document: document.json) if place == "page" else query
-
-
-class _OfPage(Query):
-    """Reads what ``part`` gives of the page."""
-
-    __slots__ = ("_part", "_query")
-
-    def __init__(self, query: Query, part: Callable[[Document], Any]) -> None:
-        self._query = query
-        self._part = part
-
-    def some(self, document: Document, within: Any, most: int | None) -> list[Any]:  # noqa: ARG002
-        return self._query.some(document, self._part(document), most)
+        return _Spread(JsonPathQuery(expression, lambda document: document.structured(structured)))
+    if place == "page":
+        return JsonPathQuery(expression, lambda document: document.json)
+    query = JsonPathQuery(expression)
+    return _Spread(query) if place == "data" else query
 
 
 class _Spread(Query):
@@ -115,7 +91,7 @@ class _Spread(Query):
         return len(self.matches(document, within))
 
     def some(self, document: Document, within: Any, most: int | None) -> list[Any]:
-        most = MATCHES_MAX + 1 if most is None else most
+        most = limits.MATCHES_MAX + 1 if most is None else most
         found: list[Any] = []
         for match in self._query.some(document, within, most):
             if isinstance(match, list):
@@ -157,76 +133,6 @@ def source_text(place: Place, source: Source) -> Callable[[Document, Any], str]:
     if place == "page":
         return lambda document, _: document.text
     if place == "json":
-        return lambda _, value: to_string(value)
+        return lambda _, value: casts.to_string(value)
     written = value_reader(place, Take.HTML, None, source)
     return lambda _, match: str(written(match))
-
-
-_OPAQUE: Final = re.compile(r"\"(?:\\.|[^\"\\])*+\"|'(?:\\.|[^'\\])*+'|\[[^\]]*+\]|\\.", re.DOTALL)
-_TIGHT: Final = re.compile(r"\s*([>+~,|()])\s*")
-_SIDEWAYS: Final = re.compile(r"~|:nth-|:only-|:(?:first|last)-of-type")
-
-
-class CssQuery(Query):
-    """A CSS selector.
-
-    Raises:
-        ValueError: lexbor cannot read it.
-    """
-
-    __slots__ = ("_descents", "_sideways", "expression")
-
-    def __init__(self, expression: str) -> None:
-        from selectolax.lexbor import SelectolaxError
-
-        self.expression = expression
-        try:
-            _nothing().css_first(expression)
-        except SelectolaxError as error:
-            raise ValueError("not a CSS selector that lexbor reads") from error
-        except UnicodeEncodeError as error:
-            raise ValueError("not valid Unicode") from error
-        self._descents, self._sideways = weigh(expression)
-
-    def first(self, document: Document, within: LexborNode | None) -> LexborNode | None:
-        """Return the first match in the page, or in ``within``."""
-        self._charge(document)
-        return (within or document.lexbor).css_first(self.expression)
-
-    def some(
-        self, document: Document, within: LexborNode | None, most: int | None
-    ) -> list[LexborNode]:
-        """Return the first ``most`` matches; None is all."""
-        self._charge(document)
-        found = (within or document.lexbor).css(self.expression)
-        return found if most is None or len(found) <= most else found[:most]
-
-    def _charge(self, document: Document) -> None:
-        if self._descents <= 1 and not self._sideways:
-            return
-        nodes = document.nodes
-        units = float(nodes)
-        if self._descents > 1:
-            depth = document.depth
-            units *= comb(depth, min(self._descents, depth // 2))
-        document.meter.spend(units * float(nodes / 2) ** self._sideways)
-
-
-def weigh(expression: str) -> tuple[int, int]:
-    """Count how often a selector searches a whole branch (up or, with ``:has``, down) or siblings.
-
-    >>> weigh("ul li > a[title='x y'] , p"), weigh("li:nth-child(2) ~ li")
-    ((1, 0), (0, 2))
-    """
-    bare = _TIGHT.sub(r"\1", _OPAQUE.sub("x", expression).strip())
-    descents = sum(map(str.isspace, re.sub(r"\s+", " ", bare))) + 2 * bare.count(":has(")
-    if "(" not in bare and "," in bare:
-        descents = max(re.sub(r"\s+", " ", part).count(" ") for part in bare.split(","))
-    return descents, len(_SIDEWAYS.findall(bare.lower()))
-
-
-@cache
-def _nothing() -> LexborHTMLParser:
-    from selectolax.lexbor import LexborHTMLParser
-
-    return LexborHTMLParser("<p>")

@@ -9,30 +9,24 @@ takes and narrows, ``transforms``, ``casts`` and ``links`` finish, ``follow`` fi
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from threading import Lock
+from functools import partial
 from typing import Any, Final
 
 from crawlfleet.config.documents.rule import Rule
-from crawlfleet.crawling.extract.compile import Compiled, compile_rule
+from crawlfleet.crawling.extract.compile import compile_rule
 from crawlfleet.crawling.extract.document import Document
-from crawlfleet.crawling.extract.limits import CPU_SECONDS_MAX, UnreadableError
+from crawlfleet.crawling.extract.limits import CPU_SECONDS_MAX, Kept, UnreadableError
 from crawlfleet.crawling.extract.values import Facts
 from crawlfleet.kernel.errors import ExtractError, Problem
 from crawlfleet.kernel.page import Page
 from crawlfleet.requests.models import Coverage, Harvest
 
-#: Values all the same, though they are false in Python.
-_VALUES: Final = (0, False)
+_VALUES: Final = (0, False)  #: Values all the same, though they are false in Python.
 
-#: Compiled rules kept, the least recently used going first.
-RULES_KEPT: Final = 256
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
+_now: Final = partial(datetime.now, UTC)
+RULES_KEPT: Final = 256  #: Compiled rules kept, the least recently used going first.
 
 
 class RuleExtractor:
@@ -54,12 +48,8 @@ class RuleExtractor:
         rules_kept: int = RULES_KEPT,
         cpu_seconds: float = CPU_SECONDS_MAX,
     ) -> None:
-        self._facts = Facts(clock)
-        self._rules_kept = rules_kept
+        self._compiled = Kept(partial(compile_rule, facts=Facts(clock)), rules_kept)
         self._cpu_seconds = cpu_seconds
-        self._compiled: OrderedDict[str, Compiled] = OrderedDict()
-        self._last: tuple[Rule, Compiled] | None = None
-        self._lock = Lock()
 
     def harvest(
         self, rule: Rule, page: Page, depth: int = 0, meta: Mapping[str, Any] | None = None
@@ -68,11 +58,8 @@ class RuleExtractor:
 
         A rule without ``items`` gives one record. ``meta`` is the request's; where the page is one
         of a list it says which one (crawling.extract.links). Links to be read by this rule name
-        none.
-
-        Raises:
-            ExtractError: names the field (``items[3].offers[0].price``) that could not be read, or
-                ``page`` where the page as a whole was refused, or the rule's own error.
+        none. Raises ExtractError: names the field (``items[3].offers[0].price``) that could not be
+        read, or ``page`` where the page as a whole was refused, or the rule's own error.
         """
         return self.trial(rule, page, depth, meta)[0]
 
@@ -80,7 +67,7 @@ class RuleExtractor:
         self, rule: Rule, page: Page, depth: int = 0, meta: Mapping[str, Any] | None = None
     ) -> tuple[Harvest, dict[str, int]]:
         """Harvest, and count the page's links that are not followed, by reason."""
-        plan, problems = self._compile(rule)
+        plan, problems = self._compiled.of(rule)
         if plan is None:
             raise ExtractError(problems[0].field, problems[0].message)
         refused: dict[str, int] = {}
@@ -98,25 +85,6 @@ class RuleExtractor:
     def extract(self, rule: Rule, page: Page) -> list[dict[str, object]]:
         """Read the records alone; raises as :meth:`harvest`."""
         return list(self.harvest(rule, page).records)
-
-    def _compile(self, rule: Rule) -> Compiled:
-        last = self._last
-        if last is not None and last[0] is rule:
-            return last[1]
-        # A rule holds mappings and has no hash; its version stands for all it says.
-        version = rule.version
-        with self._lock:
-            compiled = self._compiled.get(version)
-            if compiled is not None:
-                self._compiled.move_to_end(version)
-        if compiled is None:
-            compiled = compile_rule(rule, self._facts)
-            with self._lock:
-                self._compiled[version] = compiled
-                while len(self._compiled) > self._rules_kept:
-                    self._compiled.popitem(last=False)
-        self._last = (rule, compiled)
-        return compiled
 
 
 def _filled(names: Sequence[str], records: Sequence[Mapping[str, object]]) -> dict[str, int]:
@@ -136,7 +104,7 @@ def check_rule(rule: Rule, prefix: str = "") -> list[Problem]:
 
     >>> from crawlfleet.config.documents.rule import Field
     >>> print(*check_rule(Rule(fields={"price": Field(css="p[", regex="(")})), sep="\n")
-    fields.price.css: not a CSS selector that lexbor reads
-    fields.price.regex: missing ): (
+    fields.price.css: not a CSS selector that lexbor reads, from character 2 on: '['
+    fields.price.regex: missing ): (, from character 1 on: '('
     """
     return list(compile_rule(rule, Facts(_now), prefix).problems)

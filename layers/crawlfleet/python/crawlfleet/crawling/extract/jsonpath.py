@@ -5,11 +5,11 @@ Inside an item ``$`` is the item. ``match`` and ``search`` run on RE2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from jsonpath import JSONPathEnvironment, JSONPathMatch
 from jsonpath.exceptions import JSONPathError
@@ -18,41 +18,49 @@ from jsonpath.parse import Parser
 from jsonpath.segments import JSONPathChildSegment, JSONPathRecursiveDescentSegment, JSONPathSegment
 from jsonpath.stream import TokenStream
 
-from crawlfleet.crawling.extract.limits import UnreadableError
+from crawlfleet.crawling.extract.document import Document
+from crawlfleet.crawling.extract.limits import Meter, UnreadableError
 from crawlfleet.crawling.extract.plan import Query
 from crawlfleet.crawling.extract.regex import RegexQuery
 
-if TYPE_CHECKING:
-    from crawlfleet.crawling.extract.document import Document
-    from crawlfleet.crawling.extract.limits import Meter
-
-
-#: Units of looking at one node.
-_NODE_UNITS: Final = 150
-#: Under this name the meter goes along with the evaluation.
-_METER: Final = "meter"
+_NODE_UNITS: Final = 150  #: Units of looking at one node.
+_CHARACTERS_A_UNIT: Final = 50  #: Characters that are searched for a unit.
+#: What patterns of filters may be, which a page may have written: their length, the memory and the
+#: units that each takes until it is compiled, and how many stay compiled.
+_PATTERN_LENGTH: Final = 1_000
+_PATTERN_MEMORY: Final = 1_048_576
+_PATTERN_UNITS: Final = 1_500_000
+_PATTERNS_KEPT: Final = 32
+_SEARCHED: Final = 100_000  #: Characters of a text that a pattern is searched in.
+_SEARCH_UNITS: Final = 200
+_METER: Final = "meter"  #: Under this name the meter goes along with the evaluation.
 #: The same for functions in filters, which know nothing of the evaluation.
 _metering: Final[ContextVar[Meter | None]] = ContextVar("metering", default=None)
 
 
 class JsonPathQuery(Query):
-    """A JSONPath expression.
+    """A JSONPath expression; ``part`` gives what of the page it reads, where that is no match.
 
-    Raises:
-        ValueError: it is no JSONPath.
+    Raises ValueError: it is no JSONPath.
     """
 
-    __slots__ = ("_path",)
+    __slots__ = ("_part", "_path")
 
-    def __init__(self, expression: str) -> None:
+    def __init__(self, expression: str, part: Callable[[Document], object] | None = None) -> None:
+        self._part = part
         try:
             self._path = _environment().compile(expression)
         except (JSONPathError, RecursionError, ValueError) as error:
             reason = str(error).partition("\n")[0]
+            token = getattr(error, "token", None)
+            if token is not None:
+                at = len(expression) if token.index < 0 else token.index
+                reason += f", at character {at + 1}"
             raise ValueError(f"not a JSONPath: {reason}") from error
 
     def some(self, document: Document, within: object, most: int | None) -> list[object]:
         """Return the first ``most`` matches, JSON's own null among them; None is all."""
+        within = within if self._part is None else self._part(document)
         if not isinstance(within, dict | list):
             # The library would take a text for a document.
             return [within] if str(self._path) == "$" else []
@@ -87,9 +95,13 @@ class _MeteredMatch(JSONPathMatch):
 def _metered(node: JSONPathMatch) -> JSONPathMatch:
     if isinstance(node, _MeteredMatch):
         return node
-    context = node.filter_context()
     return _MeteredMatch(
-        filter_context=context, obj=node.obj, parent=None, parts=(), path="", root=node.root
+        filter_context=node.filter_context(),
+        obj=node.obj,
+        parent=None,
+        parts=(),
+        path="",
+        root=node.root,
     )
 
 
@@ -123,12 +135,35 @@ class _Matches(FilterFunction):
         self._form = r"\A(?:%s)\z" if whole else "%s"
 
     def __call__(self, text: object, pattern: object) -> bool:
-        if not isinstance(text, str) or not isinstance(pattern, str) or len(pattern) > 1000:
+        if not isinstance(text, str) or not isinstance(pattern, str):
             return False
-        try:
-            return RegexQuery(self._form % pattern).found_in(text[:100_000], _metering.get())
-        except ValueError:
+        if len(pattern) > _PATTERN_LENGTH:
             return False
+        text, meter, expression = text[:_SEARCHED], _metering.get(), self._form % pattern
+        if meter is not None:
+            meter.spend(_SEARCH_UNITS + len(text) / _CHARACTERS_A_UNIT)
+        query = _patterns.get(expression)
+        if query is None:
+            if meter is not None:
+                meter.spend(_PATTERN_UNITS)
+                meter.tick()
+            query = _compiled(expression)
+            while len(_patterns) >= _PATTERNS_KEPT:
+                _patterns.pop(next(iter(_patterns)), None)
+            _patterns[expression] = query
+        return query is not _NO_PATTERN and query.found_in(text, meter)
+
+
+#: A pattern that cannot be compiled finds nothing.
+_NO_PATTERN: Final = RegexQuery(".")
+_patterns: dict[str, RegexQuery] = {}
+
+
+def _compiled(expression: str) -> RegexQuery:
+    try:
+        return RegexQuery(expression, memory=_PATTERN_MEMORY, placed=False)
+    except ValueError:
+        return _NO_PATTERN
 
 
 class _Environment(JSONPathEnvironment):

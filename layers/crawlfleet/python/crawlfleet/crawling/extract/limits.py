@@ -1,29 +1,30 @@
-"""Bound what reading one page by a rule may cost: the limits, and the meter that holds them.
+"""Bound what reading one page by a rule may cost: limits, their meter, what is compiled once.
 
 A rule and a page are both the tenant's, and the tenant is taken for the attacker (SPEC.md H5).
 No engine here can be interrupted, so what an expression may cost is estimated before it runs and
 charged in units of about ten nanoseconds; the processor's clock is read between engine calls.
 """
 
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from itertools import takewhile
+from threading import Lock
 from time import thread_time
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
-#: Matches of one field, or items of a page.
-MATCHES_MAX: Final = 10_000
+from crawlfleet.config.documents.rule import Rule, Spider
+
+MATCHES_MAX: Final = 10_000  #: Matches of one field, or items of a page.
 #: Bytes of all values of a page together, in UTF-8; a value counts eight at least.
 OUTPUT_BYTES_MAX: Final = 5_000_000
-#: Units a page may cost.
-UNITS_MAX: Final = 300_000_000
+UNITS_MAX: Final = 300_000_000  #: Units a page may cost.
 #: Units of reading the fields of one context, and of one match beside what finding it costs.
 CONTEXT_UNITS: Final = 1_000
 MATCH_UNITS: Final = 100
-#: CPU seconds a page may cost, checked between engine calls.
-CPU_SECONDS_MAX: Final = 10.0
+CPU_SECONDS_MAX: Final = 10.0  #: CPU seconds a page may cost, checked between engine calls.
 #: Levels of nested fields, ``fields`` of the rule being the first.
 LEVELS_MAX: Final = 8
-#: Fields of a rule, nested ones included.
-FIELDS_MAX: Final = 500
+FIELDS_MAX: Final = 500  #: Fields of a rule, nested ones included.
 #: Options of libxml2's parsers of XML: nothing is trusted; depth and text are bounded.
 XML_OPTIONS: Final[Mapping[str, Any]] = {
     "resolve_entities": False,
@@ -32,6 +33,10 @@ XML_OPTIONS: Final[Mapping[str, Any]] = {
     "dtd_validation": False,
     "huge_tree": False,
 }
+#: CPU seconds in which the place of an error is looked for: to compile an expression takes some.
+_PLACING_SECONDS: Final = 0.1
+#: Characters that an error quotes of an expression, from the place where it goes wrong.
+_REST_SHOWN: Final = 40
 
 
 class UnreadableError(Exception):
@@ -87,3 +92,52 @@ class Meter:
         self._bytes += size
         if self._bytes > OUTPUT_BYTES_MAX:
             raise UnreadableError(f"the page gives more than {OUTPUT_BYTES_MAX:,} bytes of values")
+
+
+D = TypeVar("D", Rule, Spider)
+M = TypeVar("M")
+
+
+class Kept(Generic[D, M]):
+    """Keep what is made of rules or spiders; the least recently used goes first. Thread-safe."""
+
+    def __init__(self, make: Callable[[D], M], most: int) -> None:
+        self._make: Callable[[D], M] = make
+        self._most = most
+        self._made: OrderedDict[tuple[str, Hashable], M] = OrderedDict()
+        self._last: tuple[D, Hashable, M] | None = None
+        self._lock = Lock()
+
+    def of(self, document: D, owner: Hashable = None) -> M:
+        """Return what was made of the document for its owner, made now if need be."""
+        last = self._last
+        if last is not None and last[0] is document and last[1] == owner:
+            return last[2]
+        # It holds mappings and has no hash; its version stands for all it says.
+        version = document.version, owner
+        with self._lock:
+            made = self._made.get(version)
+            if made is not None:
+                self._made.move_to_end(version)
+        if made is None:
+            made = self._make(document)
+            with self._lock:
+                self._made[version] = made
+                while len(self._made) > self._most:
+                    self._made.popitem(last=False)
+        self._last = (document, owner, made)
+        return made
+
+
+def position_of(expression: str, is_readable: Callable[[str], bool]) -> str:
+    """Say from which character on an expression cannot be read: behind its longest right beginning.
+
+    >>> position_of("a > > b", lambda text: text in {"a", "a "})
+    "from character 3 on: '> > b'"
+    """
+    until = thread_time() + _PLACING_SECONDS
+    ends = takewhile(lambda _: thread_time() < until, range(len(expression) - 1, 0, -1))
+    at = next((end for end in ends if is_readable(expression[:end])), 0)
+    rest = expression[at:] or expression
+    at += len(rest) - len(rest.lstrip())
+    return f"from character {at + 1} on: {expression[at:][:_REST_SHOWN]!r}"

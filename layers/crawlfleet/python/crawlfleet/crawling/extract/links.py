@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -19,9 +20,7 @@ from crawlfleet.kernel.urls import MAX_URL_LENGTH, problem_with
 if TYPE_CHECKING:
     from publicsuffixlist import PublicSuffixList
 
-
-#: Links of a page that are followed, over all that its rule says.
-LINKS_MAX: Final = 1_000
+LINKS_MAX: Final = 1_000  #: Links of a page that are followed, over all that its rule says.
 #: The key of a link's ``meta`` that says which page of a list it leads to; the first one is 1.
 PAGE_META: Final = "list_page"
 
@@ -36,8 +35,7 @@ UNUSABLE: Final = "no http(s) URL"
 REPEATED: Final = "repeated"
 TOO_MANY: Final = "beyond limit"
 
-#: Says whether a pattern is found in a URL.
-Search = Callable[[str], bool]
+Search = Callable[[str], bool]  #: Says whether a pattern is found in a URL.
 
 
 def page_number(meta: Mapping[str, Any]) -> int:
@@ -57,28 +55,26 @@ def ended(follow: Follow, depth: int, meta: Mapping[str, Any]) -> str | None:
     return TOO_DEEP if depth >= follow.max_depth else None
 
 
+@dataclass(slots=True)
 class LinkFilter:
     """The links of one page that may be followed, by their host and then their URL."""
 
-    __slots__ = ("_allow", "_deny", "_domains", "_host", "_known")
-
-    def __init__(
-        self, follow: Follow, host: str, allow: Search | None, deny: Search | None
-    ) -> None:
-        self._domains = follow.domains
-        self._host, self._allow, self._deny = host, allow, deny
-        self._known: dict[str, bool] = {}
+    follow: Follow
+    host: str
+    allow: Search | None
+    deny: Search | None
+    _known: dict[str, bool] = field(default_factory=dict, init=False)
 
     def refusal(self, url: str, host: str) -> str | None:
         """Return why the link is not followed, or None."""
         near = self._known.get(host)
         if near is None:
-            near = self._known[host] = within(self._domains, host, self._host)
+            near = self._known[host] = within(self.follow.domains, host, self.host)
         if not near:
             return OTHER_DOMAIN
-        if self._deny is not None and self._deny(url):
+        if self.deny is not None and self.deny(url):
             return DENIED
-        if self._allow is not None and not self._allow(url):
+        if self.allow is not None and not self.allow(url):
             return NOT_ALLOWED
         return None
 

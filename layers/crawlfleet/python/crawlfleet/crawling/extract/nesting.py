@@ -9,6 +9,7 @@ and on pages that people write nearly nothing is hidden.
 import re
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -23,8 +24,7 @@ def _names(text: str) -> frozenset[bytes]:
 FORMATTING: Final = _names("b big code em font i nobr s small strike strong tt u")
 #: They stand in a paragraph and are passed over by the end of it.
 INLINE: Final = FORMATTING | _names("a span label abbr cite q sub sup mark time kbd samp var")
-#: There is one of each at most, wherever its tags are.
-IGNORED: Final = _names("html head body")
+IGNORED: Final = _names("html head body")  #: There is one of each at most, wherever its tags are.
 #: They hold nothing.
 VOID: Final = _names(
     "area base basefont bgsound br col embed frame hr image img input keygen link meta param "
@@ -54,8 +54,7 @@ _SCOPE: Final = _names(
     "applet caption html table td th marquee object template select svg math mi mo mn ms mtext "
     "annotation-xml foreignobject desc title"
 )
-#: Formatting elements on both sides of these do not know each other.
-MARKERS: Final = _SCOPE
+MARKERS: Final = _SCOPE  #: Formatting elements on both sides of these do not know each other.
 #: An end tag of another kind of element does not look past these.
 SPECIAL: Final = (
     _BLOCKS
@@ -90,8 +89,7 @@ _NOTHING: Final[frozenset[bytes]] = frozenset()
 _LI, _ITEMS = _names("li"), _names("dt dd")
 _CELL: Final = Closing(_names("td th"), TABLES, root=b"table")
 _GROUP: Final = Closing(_GROUPS, TABLES, all=True, root=b"table")
-#: By the element that starts.
-CLOSED_BY: Final = {
+CLOSED_BY: Final = {  #: By the element that starts.
     b"p": Closing(_names("p"), passes=INLINE),
     b"li": Closing(_LI, _PAST - _LI),
     b"dt": Closing(_ITEMS, _PAST - _ITEMS),
@@ -138,15 +136,12 @@ _FOREIGN: Final = frozenset((b"svg", b"math"))
 #: Open elements at once.
 DEPTH_MAX: Final = 5_000
 _TOO_DEEP: Final = f"the page's elements are nested over {DEPTH_MAX:,} deep"
-#: Attributes of one tag.
-ATTRIBUTES_MAX: Final = 5_000
-#: Formatting elements open at once, times the tags of the page.
-REBUILT_MAX: Final = 1_000_000
+ATTRIBUTES_MAX: Final = 5_000  #: Attributes of one tag.
+REBUILT_MAX: Final = 1_000_000  #: Formatting elements open at once, times the tags of the page.
 #: Open elements over all tags: a parser may look at all of them for each tag.
 WORK_MAX: Final = 800_000_000
 
-#: How far up the open elements the one that a start tag ends is searched.
-_LOOK_BACK: Final = 100
+_LOOK_BACK: Final = 100  #: How far up the open elements the one that a start tag ends is searched.
 
 _SPACE: Final = rb"[\t\n\f\r ]"
 _PLAIN: Final = rb"(?>" + _SPACE + rb"++[a-zA-Z][\w:.-]*+=\"[^\"]*+\")*+"
@@ -186,8 +181,7 @@ _SCRIPT_AGAIN: Final = re.compile(rb"<!--(?:(?!-->).)*<script", re.DOTALL | re.I
 def walk(body: bytes, tags: int, elements: "Elements | None" = None) -> None:
     """Let the page through to a parser; ``elements``, of nobody else, follow what is open.
 
-    Raises:
-        UnreadableError: it is built to exhaust one.
+    Raises UnreadableError: it is built to exhaust one.
     """
     elements = Elements() if elements is None else elements
     stack = elements.stack
@@ -207,8 +201,13 @@ def walk(body: bytes, tags: int, elements: "Elements | None" = None) -> None:
                 elements.end(name)
                 continue
             # One takes two bytes at least.
-            if len(attributes) > 2 * ATTRIBUTES_MAX:
-                _guard_attributes(attributes)
+            if (
+                len(attributes) > 2 * ATTRIBUTES_MAX
+                and sum(1 for _ in _ATTRIBUTES.finditer(attributes)) > ATTRIBUTES_MAX
+            ):
+                raise UnreadableError(
+                    f"a tag of the page has more than {ATTRIBUTES_MAX:,} attributes"
+                )
             elements.start(name, attributes)
             if name in RAW_TEXT:
                 at, tags_inside = elements.raw_text(name, body, at)
@@ -221,35 +220,22 @@ def walk(body: bytes, tags: int, elements: "Elements | None" = None) -> None:
             raise UnreadableError(_TOO_DEEP)
 
 
+@dataclass(slots=True)
 class Elements:
     """Open elements, and how many more there may be."""
 
-    __slots__ = (
-        "_active",
-        "_counts",
-        "_drawings",
-        "_epoch",
-        "_fresh",
-        "formatting",
-        "hidden",
-        "plain_svg",
-        "stack",
-    )
-
-    def __init__(self) -> None:
-        #: Names, each with the epoch before it.
-        self.stack: list[tuple[bytes, int]] = []
-        self.hidden = 0
-        #: Formatting elements that are built again where they are missing.
-        self.formatting = 0
-        self._counts: defaultdict[bytes, int] = defaultdict(int)
-        # An end tag finds the formatting elements of its own epoch only: since the last marker.
-        self._active: defaultdict[bytes, list[int]] = defaultdict(list)
-        self._epoch = self._fresh = 0
-        # Drawings and formulas that are open, or may be.
-        self._drawings = 0
-        #: Whether there was nothing but drawing since the innermost <svg>.
-        self.plain_svg = False
+    #: Names, each with the epoch before it.
+    stack: list[tuple[bytes, int]] = field(default_factory=list)
+    hidden: int = 0
+    formatting: int = 0  #: Formatting elements that are built again where they are missing.
+    _counts: defaultdict[bytes, int] = field(default_factory=lambda: defaultdict(int))
+    # An end tag finds the formatting elements of its own epoch only: since the last marker.
+    _active: defaultdict[bytes, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _epoch: int = 0
+    _fresh: int = 0
+    # Drawings and formulas that are open, or may be.
+    _drawings: int = 0
+    plain_svg: bool = False  #: Whether there was nothing but drawing since the innermost <svg>.
 
     def guard(self, tags: int) -> None:
         """Let it be so many."""
@@ -375,12 +361,6 @@ class Elements:
             self.hidden += number
             self._fresh += 1
             self._epoch = self._fresh
-
-
-def _guard_attributes(attributes: bytes) -> None:
-    count = sum(1 for _ in _ATTRIBUTES.finditer(attributes))
-    if count > ATTRIBUTES_MAX:
-        raise UnreadableError(f"a tag of the page has more than {ATTRIBUTES_MAX:,} attributes")
 
 
 @cache

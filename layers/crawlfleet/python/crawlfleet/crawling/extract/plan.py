@@ -6,17 +6,14 @@ or a text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
+from crawlfleet.crawling.extract.document import Document
 from crawlfleet.crawling.extract.limits import CONTEXT_UNITS, MATCHES_MAX, UnreadableError
 
-if TYPE_CHECKING:
-    from crawlfleet.crawling.extract.document import Document
-
-
-#: The context of a page's own fields.
-PAGE: Final = None
+PAGE: Final = None  #: The context of a page's own fields.
 
 Context = object
 Read = Callable[["Document", Context], object]
@@ -26,7 +23,7 @@ ReadMany = Callable[["Document", Context], Sequence[object]]
 Finish = Callable[["Document", object], object]
 
 
-class Query:
+class Query(ABC):
     """A compiled selector. ``within`` is the match that is searched, None for the page.
 
     An engine says in :meth:`some` how it finds; it overrides what it does faster otherwise.
@@ -34,9 +31,9 @@ class Query:
 
     __slots__ = ()
 
+    @abstractmethod
     def some(self, document: Document, within: Any, most: int | None) -> list[Any]:
         """Return the first ``most`` matches in document order; None is all."""
-        raise NotImplementedError
 
     def first(self, document: Document, within: Any) -> Any:
         """Return the first match, or None."""
@@ -45,8 +42,7 @@ class Query:
     def matches(self, document: Document, within: Any) -> list[Any]:
         """Return all matches.
 
-        Raises:
-            UnreadableError: they are too many, too costly to find, or nested too deep.
+        Raises UnreadableError: they are too many, too costly to find, or nested too deep.
         """
         found = self.some(document, within, MATCHES_MAX + 1)
         if len(found) > MATCHES_MAX:
@@ -63,38 +59,26 @@ class Given(Protocol):
 
     def single(self, document: Document, context: Context) -> object:
         """Return the first value, or None."""
-        ...
 
     def several(self, document: Document, context: Context) -> Sequence[object]:
         """Return all values; one match without a value is a None among them."""
-        ...
 
 
-class Finished:
+class Finished(NamedTuple):
     """The same values, each in its final form."""
 
-    __slots__ = ("_finish", "_given")
-
-    def __init__(self, given: Given, finish: Finish) -> None:
-        self._given = given
-        self._finish = finish
+    given: Given
+    finish: Finish
 
     def single(self, document: Document, context: Context) -> object:
         """Return the first value, or None."""
-        value = self._given.single(document, context)
-        return None if value is None else self._finish(document, value)
+        value = self.given.single(document, context)
+        return None if value is None else self.finish(document, value)
 
     def several(self, document: Document, context: Context) -> Sequence[object]:
         """Return all values; one match without a value is a None among them."""
-        values = self._given.several(document, context)
-        return [None if value is None else self._finish(document, value) for value in values]
-
-
-class Named(NamedTuple):
-    """A field of a group."""
-
-    name: str
-    read: Read
+        values = self.given.several(document, context)
+        return [None if value is None else self.finish(document, value) for value in values]
 
 
 class Group:
@@ -102,9 +86,9 @@ class Group:
 
     __slots__ = ("fields", "names", "scoped")
 
-    def __init__(self, fields: Sequence[Named], scoped: int) -> None:
-        self.fields = tuple(fields)
-        self.names = tuple(field.name for field in fields)
+    def __init__(self, fields: Mapping[str, Read], scoped: int) -> None:
+        self.fields = tuple(fields.items())
+        self.names = tuple(fields)
         self.scoped = scoped
 
     def read(self, document: Document, context: Context) -> dict[str, object]:

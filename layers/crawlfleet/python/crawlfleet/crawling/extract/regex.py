@@ -8,26 +8,37 @@ minute. Nothing can interrupt it. So what a search may cost at worst is bounded 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import Any, Final, Protocol
 
-from crawlfleet.crawling.extract.limits import MATCHES_MAX, OUTPUT_BYTES_MAX, UnreadableError
+from crawlfleet.crawling.extract.limits import (
+    MATCHES_MAX,
+    OUTPUT_BYTES_MAX,
+    Meter,
+    UnreadableError,
+    position_of,
+)
 
-if TYPE_CHECKING:
-    from crawlfleet.crawling.extract.limits import Meter
-
-
-#: Bytes that one compiled expression may use.
-_MEMORY_MAX: Final = 8_388_608
+MEMORY_MAX: Final = 8_388_608  #: Bytes that one compiled expression may use.
 #: Instructions that one compiled expression may have. A class of all letters has 1,200.
 PROGRAM_MAX: Final = 10_000
 #: Instructions times characters of one search: at worst some 20 seconds.
 SEARCH_MAX: Final = 1_000_000_000
-#: After so many the clock is read.
-_LONG: Final = 1_000_000
+_LONG: Final = 20_000  #: After so many, at worst some 0.4 ms, the clock is read.
+
+
+class Ticking(Protocol):
+    """Bound the time of a page: a rule's meter, or the context of an executor."""
+
+    def tick(self) -> object:
+        """Raise where the page has taken too long."""
+        ...
 
 
 class RegexQuery:
     r"""A compiled expression. A match counts as its first group, or the whole where it has none.
+
+    ``placed`` says whether an error names the place, which takes compiling it again and again.
 
     Raises:
         ValueError: RE2 cannot read the expression (it has no look-around and no back-references).
@@ -39,16 +50,19 @@ class RegexQuery:
 
     __slots__ = ("_group", "_pattern", "_size")
 
-    def __init__(self, expression: str) -> None:
+    def __init__(self, expression: str, memory: int = MEMORY_MAX, *, placed: bool = True) -> None:
         import re2
 
         options = re2.Options()
-        options.max_mem = _MEMORY_MAX
+        options.max_mem = memory
         options.log_errors = False
         try:
             self._pattern: Any = re2.compile(expression, options)
         except re2.error as error:
-            raise ValueError(_sentence(error)) from error
+            where = ""
+            if placed:
+                where = f", {position_of(expression, partial(_is_readable, options=options))}"
+            raise ValueError(f"{_sentence(error)}{where}") from error
         except UnicodeEncodeError as error:
             raise ValueError("not valid Unicode") from error
         self._group = 1 if self._pattern.groups else 0
@@ -56,7 +70,7 @@ class RegexQuery:
         if self._size > PROGRAM_MAX:
             raise ValueError("is too large once its repetitions are written out")
 
-    def _afford(self, length: int, meter: Meter | None) -> None:
+    def _afford(self, length: int, meter: Ticking | None) -> None:
         cost = self._size * length
         if cost > SEARCH_MAX:
             raise UnreadableError(f"the expression is too costly for {length:,} characters")
@@ -66,15 +80,14 @@ class RegexQuery:
     def first(self, text: str, meter: Meter | None = None) -> str | None:
         """Return the first match; None without one, or where the group took no part in it.
 
-        Raises:
-            UnreadableError: the text is too long for the expression, or the page took too long.
+        Raises UnreadableError: the text is too long for the expression, or the page took too long.
         """
         self._afford(len(text), meter)
         found = self._pattern.search(text)
         value: str | None = found[self._group] if found else None
         return value
 
-    def found_in(self, text: str, meter: Meter | None = None) -> bool:
+    def found_in(self, text: str, meter: Ticking | None = None) -> bool:
         """Tell whether there is a match; raises as :meth:`first`."""
         self._afford(len(text), meter)
         return self._pattern.search(text) is not None
@@ -82,8 +95,7 @@ class RegexQuery:
     def values(self, text: str, meter: Meter) -> list[str]:
         """Return all matches in order, without those in which the group took no part.
 
-        Raises:
-            UnreadableError: they are too many, or take too long to find.
+        Raises UnreadableError: they are too many, or take too long to find.
         """
         groups = (found[self._group] for found in self._matches(text, meter))
         return [value for value in groups if value is not None]
@@ -104,8 +116,7 @@ class RegexQuery:
     def replacement(self, template: str) -> list[str | int]:
         r"""Split a template into its texts and the numbers of the groups between them.
 
-        Raises:
-            ValueError: it names a group that the expression has not.
+        Raises ValueError: it names a group that the expression has not.
 
         >>> RegexQuery(r"(\d+)-(\d+)").replacement(r"\2/\1")
         ['', 2, '/', 1, '']
@@ -143,6 +154,16 @@ class RegexQuery:
                 raise UnreadableError(f"more than {OUTPUT_BYTES_MAX:,} characters")
             at = found.end()
         return "".join((*parts, text[at:]))
+
+
+def _is_readable(expression: str, options: Any) -> bool:
+    import re2
+
+    try:
+        re2.compile(expression, options)
+    except re2.error:
+        return False
+    return True
 
 
 def _sentence(error: Exception) -> str:

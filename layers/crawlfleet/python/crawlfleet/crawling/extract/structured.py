@@ -19,10 +19,8 @@ from crawlfleet.config.documents.rule import Structured
 from crawlfleet.crawling.extract.casts import parse_json
 from crawlfleet.crawling.extract.limits import Meter, UnreadableError
 
-#: Bytes of a page that is read.
-PAGE_BYTES_MAX: Final = 5_000_000
-#: Things of one kind on a page.
-THINGS_MAX: Final = 2_000
+PAGE_BYTES_MAX: Final = 5_000_000  #: Bytes of a page that is read.
+THINGS_MAX: Final = 2_000  #: Things of one kind on a page.
 #: Scripts of JSON-LD, and the characters of one that is not quite JSON, which is read by Python.
 SCRIPTS_MAX: Final = 200
 LENIENT_MAX: Final = 200_000
@@ -31,10 +29,8 @@ LENIENT_MAX: Final = 200_000
 COPIED_MAX: Final = 200_000
 #: Pairs of properties inside of one thing, which XPath compares with one another.
 COMPARED_MAX: Final = 20_000_000
-#: References of things to properties elsewhere.
-REFERENCES_MAX: Final = 200
-#: Characters of a ``prefix``, by which OpenGraph names its vocabularies.
-PREFIX_MAX: Final = 2_000
+REFERENCES_MAX: Final = 200  #: References of things to properties elsewhere.
+PREFIX_MAX: Final = 2_000  #: Characters of a ``prefix``, by which OpenGraph names its vocabularies.
 
 _BYTE_UNITS: Final = 3
 _LENIENT_CHARACTER_UNITS: Final = 40
@@ -52,10 +48,8 @@ def structured_of(
 ) -> list[Any]:
     """Return the things of one kind on a guarded page, in its order.
 
-    ``base`` is asked for only where links are looked into.
-
-    Raises:
-        UnreadableError: the page is too large, or has too many things.
+    ``base`` is asked for only where links are looked into. Raises UnreadableError: the page is too
+    large, or has too many things.
     """
     size = len(guarded)
     if size > PAGE_BYTES_MAX:

@@ -8,34 +8,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, tzinfo
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from html import unescape
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from crawlfleet.config.documents.rule import DateFormats, NumberMarks, Step, Transform, Word
+from crawlfleet.config.documents.rule import (
+    DateFormats,
+    NumberMarks,
+    Replace,
+    Step,
+    Transform,
+    Word,
+)
 from crawlfleet.crawling.extract.casts import to_string
-from crawlfleet.crawling.extract.document import visible_text
-from crawlfleet.crawling.extract.limits import MATCHES_MAX, OUTPUT_BYTES_MAX, UnreadableError
+from crawlfleet.crawling.extract.document import Document, visible_text
+from crawlfleet.crawling.extract.limits import MATCHES_MAX, OUTPUT_BYTES_MAX, Meter, UnreadableError
+from crawlfleet.crawling.extract.plan import Context, Given
 from crawlfleet.crawling.extract.regex import RegexQuery
 from crawlfleet.kernel.errors import Problem
 
-if TYPE_CHECKING:
-    from crawlfleet.crawling.extract.document import Document
-    from crawlfleet.crawling.extract.limits import Meter
-    from crawlfleet.crawling.extract.plan import Context, Given
-
-
-#: A date is no longer than that.
-_LONGEST: Final = 100
+_LONGEST: Final = 100  #: A date is no longer than that.
 
 
 def compile_date(step: DateFormats) -> Callable[[str], str]:
     """Return what reads a date as sites write it, by the first format that fits, to ISO 8601.
 
-    Raises:
-        ValueError: ``key: what is wrong with it``.
+    Raises ValueError: ``key: what is wrong with it``.
 
     >>> compile_date(DateFormats(formats=("%d.%m.%Y",), timezone="Europe/Berlin"))("5.3.2024")
     '2024-03-05T00:00:00+01:00'
@@ -43,7 +43,14 @@ def compile_date(step: DateFormats) -> Callable[[str], str]:
     for number, written in enumerate(step.formats):
         if (why := _error(written)) is not None:
             raise ValueError(f"formats[{number}]: {why}")
-    zone = _zone(step.timezone)
+    # Few rules have such a step, and each process that reads pages would pay for it.
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    try:
+        zone = ZoneInfo(step.timezone)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        why = f"{step.timezone!r} is no time zone, like Europe/Paris"
+        raise ValueError(f"timezone: {why}") from error
 
     def change(text: str) -> str:
         for written in step.formats if len(text) <= _LONGEST else ():
@@ -57,13 +64,6 @@ def compile_date(step: DateFormats) -> Callable[[str], str]:
     return change
 
 
-def _zone(name: str) -> tzinfo:
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ValueError(f"timezone: {name!r} is no time zone, like Europe/Paris") from error
-
-
 def _error(written: str) -> str | None:
     try:
         sample = datetime(2024, 3, 5, 10, 30, tzinfo=UTC).strftime(written)
@@ -73,10 +73,8 @@ def _error(written: str) -> str | None:
     return None if "%" in written else "names no part of a date, such as %d"
 
 
-#: Changes one text, or leaves it out.
-Each = Callable[[str], str | None]
-#: Changes all texts together.
-Together = Callable[[list[str], "Meter"], list[str]]
+Each = Callable[[str], str | None]  #: Changes one text, or leaves it out.
+Together = Callable[[list[str], Meter], list[str]]  #: Changes all texts together.
 
 #: Units of one character in one step, and of one text.
 _CHARACTER_UNITS: Final = 0.5
@@ -90,21 +88,18 @@ _WORDS: Final = re.compile(r"\w+(?:['\u2019]\w+)?")
 _SPACES: Final = "[ \\u00a0\\u2000-\\u200a\\u202f]"
 
 
+@dataclass(slots=True)
 class Chain:
     """Steps, compiled: name, units of a character, and what to do."""
 
-    __slots__ = ("_steps",)
-
-    def __init__(self, steps: Sequence[tuple[str, float, Together]]) -> None:
-        self._steps = tuple(steps)
+    steps: Sequence[tuple[str, float, Together]]
 
     def run(self, document: Document, texts: list[str]) -> list[str]:
         """Return the texts after all steps.
 
-        Raises:
-            UnreadableError: a step cannot read a text, or they become too many or too long.
+        Raises UnreadableError: a step cannot read a text, or they become too many or too long.
         """
-        for label, units, step in self._steps:
+        for label, units, step in self.steps:
             size = sum(map(len, texts))
             document.meter.spend(size * units + len(texts) * _TEXT_UNITS)
             try:
@@ -166,7 +161,7 @@ def compile_steps(transforms: Sequence[Transform], path: str) -> tuple[Chain | N
                 continue  # refused by config.rule_validation, and so never run
             place = f"{place}.{keys[0]}"
             try:
-                step = _keyed(transform)
+                step = _KEYED[keys[0]](getattr(transform, keys[0]))
             except _TransformError as error:
                 problems.append(Problem(f"{place}.{error.key}" if error.key else place, str(error)))
                 continue
@@ -184,46 +179,8 @@ class _TransformError(Exception):
         super().__init__(message)
 
 
-def _keyed(step: Step) -> Together:
-    if step.replace is not None:
-        return _replacing(step.replace.pattern, step.replace.by)
-    if step.match is not None:
-        return _matching(step.match)
-    if step.split is not None:
-        return _splitting(step.split)
-    if step.join is not None:
-        return _joining(step.join)
-    if step.pick is not None:
-        return _picking(step.pick)
-    if step.slice is not None:
-        span = slice(*step.slice)
-        return _each(lambda text: text[span])
-    if step.prefix is not None:
-        prefix = step.prefix
-        return _each(lambda text: prefix + text)
-    if step.suffix is not None:
-        suffix = step.suffix
-        return _each(lambda text: text + suffix)
-    if step.map is not None:
-        mapped = step.map
-        return _each(lambda text: mapped.get(text, text))
-    if step.number is not None:
-        return _each(_numbering(step.number))
-    if step.date is not None:
-        try:
-            return _each(compile_date(step.date))
-        except ValueError as error:
-            key, _, message = str(error).partition(": ")
-            raise _TransformError(message, key) from error
-    name = step.url_parameter or ""
-    return _each(lambda text: _parameter(text, name))
-
-
 def _each(change: Each) -> Together:
-    def step(texts: list[str], _: Meter) -> list[str]:
-        return [changed for text in texts if (changed := change(text)) is not None]
-
-    return step
+    return lambda texts, _: [new for text in texts if (new := change(text)) is not None]
 
 
 def _expression(pattern: str, key: str = "") -> RegexQuery:
@@ -233,10 +190,10 @@ def _expression(pattern: str, key: str = "") -> RegexQuery:
         raise _TransformError(str(error), key) from error
 
 
-def _replacing(pattern: str, by: str) -> Together:
-    query = _expression(pattern, "pattern")
+def _replacing(said: Replace) -> Together:
+    query = _expression(said.pattern, "pattern")
     try:
-        replacement = query.replacement(by)
+        replacement = query.replacement(said.by)
     except ValueError as error:
         raise _TransformError(str(error), "with") from error
     return lambda texts, meter: [query.replaced(text, replacement, meter) for text in texts]
@@ -244,11 +201,7 @@ def _replacing(pattern: str, by: str) -> Together:
 
 def _matching(pattern: str) -> Together:
     query = _expression(pattern)
-
-    def step(texts: list[str], meter: Meter) -> list[str]:
-        return [found for text in texts if (found := query.first(text, meter)) is not None]
-
-    return step
+    return lambda texts, meter: [new for t in texts if (new := query.first(t, meter)) is not None]
 
 
 def _splitting(separator: str) -> Together:
@@ -263,15 +216,12 @@ def _splitting(separator: str) -> Together:
     return step
 
 
-def _joining(separator: str) -> Together:
-    return lambda texts, _: [separator.join(texts)] if texts else []
-
-
-def _picking(place: int) -> Together:
-    def step(texts: list[str], _: Meter) -> list[str]:
-        return [texts[place]] if -len(texts) <= place < len(texts) else []
-
-    return step
+def _dated(formats: DateFormats) -> Together:
+    try:
+        return _each(compile_date(formats))
+    except ValueError as error:
+        key, _, message = str(error).partition(": ")
+        raise _TransformError(message, key) from error
 
 
 def _numbering(marks: NumberMarks) -> Each:
@@ -307,16 +257,27 @@ def _parameter(text: str, name: str) -> str | None:
     return next((value for key, value in pairs if key == name), None)
 
 
-def _titled(text: str) -> str:
-    return _WORDS.sub(lambda found: found[0][:1].upper() + found[0][1:].lower(), text)
-
-
 _WORD_STEPS: Final[dict[Word, Each]] = {
     Word.LOWER: str.lower,
     Word.UPPER: str.upper,
-    Word.TITLE: _titled,
+    Word.TITLE: lambda text: _WORDS.sub(lambda w: w[0][:1].upper() + w[0][1:].lower(), text),
     Word.COLLAPSE: lambda text: " ".join(text.split()),
     Word.HTML_TO_TEXT: visible_text,
     Word.UNESCAPE: unescape,
     Word.UNQUOTE: lambda text: unquote(text, errors="replace"),
+}
+#: By the key of a step: what its value becomes.
+_KEYED: Final[dict[str, Callable[[Any], Together]]] = {
+    "replace": _replacing,
+    "match": _matching,
+    "split": _splitting,
+    "join": lambda separator: lambda texts, _: [separator.join(texts)] if texts else [],
+    "pick": lambda at: lambda texts, _: [texts[at]] if -len(texts) <= at < len(texts) else [],
+    "slice": lambda span: _each(lambda text: text[slice(*span)]),
+    "prefix": lambda prefix: _each(lambda text: prefix + text),
+    "suffix": lambda suffix: _each(lambda text: text + suffix),
+    "map": lambda mapped: _each(lambda text: mapped.get(text, text)),
+    "number": lambda marks: _each(_numbering(marks)),
+    "date": _dated,
+    "url_parameter": lambda name: _each(lambda text: _parameter(text, name)),
 }

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from crawlfleet.config.documents.rule import Cast, Field, Follow, Selector, Source, Take
 from crawlfleet.config.rule_validation import step_problems
-from crawlfleet.crawling.extract.casts import cast
-from crawlfleet.crawling.extract.engines import READS, EngineName, Place, place_inside
-from crawlfleet.crawling.extract.limits import UnreadableError
+from crawlfleet.crawling.extract import casts, limits
+from crawlfleet.crawling.extract.engines import ENGINES, READS, EngineName, Place, place_inside
 from crawlfleet.kernel.errors import Problem
 
 _FINDERS: Final = {"data": "json"}
-_ENGINES: tuple[EngineName, ...] = ("css", "xpath", "json")
 
 
 def combination_problems(
     selector: Selector, source: Source, place: Place, path: str
 ) -> Iterator[Problem]:
     """List every impossible combination of a field, or of ``items``."""
-    named: list[EngineName] = [e for e in _ENGINES if getattr(selector, e) is not None]
-    other = _elsewhere(selector)
+    named: list[EngineName] = [e for e in ENGINES if getattr(selector, e) is not None]
+    field = selector if isinstance(selector, Field) else Field()
+    elsewhere = {"fact": field.fact is not None, "main_text": field.main_text}
+    other = [key for key, said in elsewhere.items() if said]  # instead of a selector
     if len(named) + len(other) > 1:
         chosen = [*named, *other]
         yield Problem(path, f"says {' and '.join(chosen)}: one of them can be meant")
@@ -45,14 +45,6 @@ def combination_problems(
         yield from step_problems(selector.transforms, f"{path}.transforms", several=True)
 
 
-def _elsewhere(selector: Selector) -> list[str]:
-    """List what a field says instead of a selector."""
-    if not isinstance(selector, Field):
-        return []
-    fact = ["fact"] if selector.fact is not None else []
-    return [*fact, "main_text"] if selector.main_text else fact
-
-
 def _of_structured(
     selector: Selector, source: Source, place: Place, path: str
 ) -> Iterator[Problem]:
@@ -64,33 +56,39 @@ def _of_structured(
         yield Problem(f"{path}.structured", "is of a whole page, not of what is inside an item")
 
 
+def _wrong(path: str, checks: Iterable[tuple[str, bool, str]]) -> Iterator[Problem]:
+    """List the keys of which it is true, each with what is wrong about it."""
+    return (Problem(f"{path}.{key}", why) for key, wrong, why in checks if wrong)
+
+
 def _of_field(field: Field, source: Source, found: Place, path: str) -> Iterator[Problem]:
     elements = found in {"css", "xpath"} and field.fact is None
-    if field.main_text and source is not Source.HTML:
-        yield Problem(f"{path}.main_text", f"cannot be on a page whose source is {source}")
-    elif field.main_text and (field.list or field.count):
-        yield Problem(f"{path}.main_text", "is one text")
-    if field.transforms and field.type is Cast.JSON and found in {"json", "data"}:
-        yield Problem(f"{path}.transforms", "change texts: this is JSON, which type json keeps")
-    if field.attribute is not None and not elements:
-        yield Problem(f"{path}.attribute", "only elements have attributes")
-    if field.attribute == "":
-        yield Problem(f"{path}.attribute", "an attribute has a name")
-    if field.take is not Take.TEXT and not elements:
-        yield Problem(f"{path}.take", "only elements have markup")
-    if field.take is not Take.TEXT and field.attribute is not None:
-        yield Problem(f"{path}.take", "an attribute is taken already")
+    of_html, several = source is Source.HTML, field.list or field.count
+    texts = bool(field.transforms) and field.type is Cast.JSON and found in {"json", "data"}
+    named, taken = field.attribute is not None, field.take is not Take.TEXT
+    elsewhere = f"cannot be on a page whose source is {source}"
+    checks = (
+        ("main_text", field.main_text and not of_html, elsewhere),
+        ("main_text", field.main_text and of_html and several, "is one text"),
+        ("transforms", texts, "change texts: this is JSON, which type json keeps"),
+        ("attribute", named and not elements, "only elements have attributes"),
+        ("attribute", field.attribute == "", "an attribute has a name"),
+        ("take", taken and not elements, "only elements have markup"),
+        ("take", taken and named, "an attribute is taken already"),
+    )
+    yield from _wrong(path, checks)
     if field.count:
         yield from _of_count(field, path)
     if field.fields:
         yield from _of_nested(field, path)
-    if field.absolute and field.type is not Cast.STRING:
-        yield Problem(f"{path}.absolute", "a link is a string")
-    if field.required and field.default is not None:
-        yield Problem(f"{path}.default", "a required field has none")
-    if field.list and field.default is not None:
-        yield Problem(f"{path}.default", "a list has none: it is empty where nothing is found")
-    elif field.default is not None and not field.fields and field.type is not Cast.JSON:
+    given = field.default is not None
+    last = (
+        ("absolute", field.absolute and field.type is not Cast.STRING, "a link is a string"),
+        ("default", field.required and given, "a required field has none"),
+        ("default", field.list and given, "a list has none: it is empty where nothing is found"),
+    )
+    yield from _wrong(path, last)
+    if given and not field.list and not field.fields and field.type is not Cast.JSON:
         yield from _of_default(field, path)
 
 
@@ -106,27 +104,27 @@ def _of_count(field: Field, path: str) -> Iterator[Problem]:
         "fields": bool(field.fields),
         "transforms": bool(field.transforms),
     }
-    for key, clash in clashes.items():
-        if clash:
-            yield Problem(f"{path}.{key}", "has no meaning beside count")
+    why = "has no meaning beside count"
+    yield from _wrong(path, ((key, clash, why) for key, clash in clashes.items()))
 
 
 def _of_nested(field: Field, path: str) -> Iterator[Problem]:
-    if field.type not in {Cast.STRING, Cast.JSON}:
-        yield Problem(f"{path}.type", "nested fields have types of their own")
-    if field.type is not Cast.JSON:
-        if field.attribute is not None:
-            yield Problem(f"{path}.attribute", "there are no fields inside an attribute")
-        if field.take is not Take.TEXT:
-            yield Problem(f"{path}.take", "nested fields take for themselves")
-        if field.transforms:
-            yield Problem(f"{path}.transforms", "change texts: nested fields have their own")
-    if field.main_text:
-        yield Problem(f"{path}.main_text", "there are no fields inside a text")
-    if field.absolute:
-        yield Problem(f"{path}.absolute", "nested fields are no link")
-    if field.default is not None:
-        yield Problem(f"{path}.default", "a field with fields of its own has none")
+    kind, named = field.type, field.attribute is not None
+    cut = kind is not Cast.JSON
+    checks = (
+        ("type", kind not in {Cast.STRING, Cast.JSON}, "nested fields have types of their own"),
+        ("attribute", cut and named, "there are no fields inside an attribute"),
+        ("take", cut and field.take is not Take.TEXT, "nested fields take for themselves"),
+        (
+            "transforms",
+            cut and bool(field.transforms),
+            "change texts: nested fields have their own",
+        ),
+        ("main_text", field.main_text, "there are no fields inside a text"),
+        ("absolute", field.absolute, "nested fields are no link"),
+        ("default", field.default is not None, "a field with fields of its own has none"),
+    )
+    yield from _wrong(path, checks)
 
 
 def _of_default(field: Field, path: str) -> Iterator[Problem]:
@@ -135,6 +133,6 @@ def _of_default(field: Field, path: str) -> Iterator[Problem]:
             yield Problem(f"{path}.default", "is no string")
         return
     try:
-        cast(field.type, field.default)
-    except UnreadableError as error:
+        casts.cast(field.type, field.default)
+    except limits.UnreadableError as error:
         yield Problem(f"{path}.default", error.message)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
 from crawlfleet.config.documents.rule import Cast, Field, PageFact
-from crawlfleet.crawling.extract.casts import CASTS, to_string
+from crawlfleet.crawling.extract import casts, links
+from crawlfleet.crawling.extract.document import Document
+from crawlfleet.crawling.extract.engines import ValueReader
 from crawlfleet.crawling.extract.limits import MATCH_UNITS, MATCHES_MAX, UnreadableError
-from crawlfleet.crawling.extract.links import join
 from crawlfleet.crawling.extract.plan import Context, Finish, Given, Group, Query, Read
 from crawlfleet.crawling.extract.regex import RegexQuery
 
-if TYPE_CHECKING:
-    from crawlfleet.crawling.extract.document import Document
-    from crawlfleet.crawling.extract.engines import ValueReader
-
-
-_MISSING = "missing, and required"
+#: The error of a field without the value that it is to have.
+MISSING: Final = "missing, and required"
 
 
 class Facts:
@@ -42,40 +40,35 @@ def _clean(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
+@dataclass(slots=True)
 class Values:
     """The raw values of a field: what ``query`` finds and ``take`` takes, or what ``of`` gives.
 
     With ``regex`` every value becomes its matches. Without query and ``of`` the context is taken.
     """
 
-    __slots__ = ("_of", "_query", "_regex", "_take")
-
-    def __init__(
-        self,
-        query: Query | None,
-        take: ValueReader,
-        regex: RegexQuery | None,
-        of: Callable[[Document, Context], Any] | None,
-    ) -> None:
-        self._query, self._take, self._regex, self._of = query, take, regex, of
+    query: Query | None
+    take: ValueReader
+    regex: RegexQuery | None
+    of: Callable[[Document, Context], Any] | None
 
     def single(self, document: Document, context: Context) -> object:
         """Return the first value, or None."""
-        regex = self._regex
+        regex = self.regex
         if regex is not None:
             for text in self._texts(document, context):
                 narrowed = regex.first(text, document.meter)
                 if narrowed is not None:
                     return narrowed
             return None
-        if self._query is None:
-            return self._of(document, context) if self._of is not None else self._take(context)
-        match = self._query.first(document, context)
-        return None if match is None else self._take(match)
+        if self.query is None:
+            return self.of(document, context) if self.of is not None else self.take(context)
+        match = self.query.first(document, context)
+        return None if match is None else self.take(match)
 
     def several(self, document: Document, context: Context) -> Sequence[object]:
         """Return all values; one match without a value is a None among them."""
-        regex = self._regex
+        regex = self.regex
         if regex is None:
             return self._raw(document, context)
         found: list[object] = []
@@ -86,14 +79,32 @@ class Values:
         return found
 
     def _raw(self, document: Document, context: Context) -> list[object]:
-        if self._query is not None:
-            matches = self._query.matches(document, context)
+        if self.query is not None:
+            matches = self.query.matches(document, context)
             document.meter.spend(len(matches) * MATCH_UNITS)
-            return [self._take(match) for match in matches]
-        return [self._of(document, context) if self._of is not None else self._take(context)]
+            return [self.take(match) for match in matches]
+        return [self.of(document, context) if self.of is not None else self.take(context)]
 
     def _texts(self, document: Document, context: Context) -> list[str]:
-        return [to_string(v) for v in self._raw(document, context) if v is not None]
+        return [casts.to_string(v) for v in self._raw(document, context) if v is not None]
+
+
+#: White space that is neither a blank nor a tab nor ends a line.
+_SPACES: Final = dict.fromkeys((0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000), " ")
+
+
+def plain_spaces(take: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``take`` with blanks in the place of other white space in its texts.
+
+    >>> plain_spaces(str)("1\u00a0000\u202f€")
+    '1 000 €'
+    """
+
+    def taken(*of: Any) -> Any:
+        value = take(*of)
+        return value.translate(_SPACES) if isinstance(value, str) else value
+
+    return taken
 
 
 def finisher(field: Field, *, from_json: bool) -> Finish:
@@ -102,13 +113,13 @@ def finisher(field: Field, *, from_json: bool) -> Finish:
     if kind is Cast.STRING and not absolute and not from_json:
 
         def text(_: Document, value: object) -> object:
-            value = value if isinstance(value, str) else to_string(value)
+            value = value if isinstance(value, str) else casts.to_string(value)
             return value.strip() if strip else value
 
         return text
     if kind is Cast.JSON and from_json:
         return lambda _, value: value
-    convert = CASTS[kind]
+    convert = casts.CASTS[kind]
 
     def finish(document: Document, value: object) -> object:
         if isinstance(value, str):
@@ -116,7 +127,7 @@ def finisher(field: Field, *, from_json: bool) -> Finish:
             if kind is not Cast.STRING and not from_json and not value.strip():
                 return None
         value = convert(value)
-        return join(document.base, str(value)) if absolute and value else value
+        return links.join(document.base, str(value)) if absolute and value else value
 
     return finish
 
@@ -132,7 +143,7 @@ def read_one(field: Field, values: Given, finish: Finish) -> Read:
         value = None if raw is None else finish(document, raw)
         if value is None or (refuses_empty and value == ""):
             if required:
-                raise UnreadableError(_MISSING)
+                raise UnreadableError(MISSING)
             value = default
         _keep(document, value)
         return value
@@ -157,7 +168,7 @@ def read_list(field: Field, values: Given, finish: Finish) -> Read:
                 _keep(document, value)
                 found.append(value)
         if field.required and not found:
-            raise UnreadableError(_MISSING)
+            raise UnreadableError(MISSING)
         return found
 
     return read
@@ -168,11 +179,11 @@ def _read_texts(field: Field, values: Given) -> Read:
 
     def read(document: Document, context: Context) -> object:
         raw = [value for value in values.several(document, context) if value is not None]
-        texts = [value if isinstance(value, str) else to_string(value) for value in raw]
+        texts = [value if isinstance(value, str) else casts.to_string(value) for value in raw]
         if strip:
             texts = [text.strip() for text in texts]
         if required and not texts:
-            raise UnreadableError(_MISSING)
+            raise UnreadableError(MISSING)
         document.meter.keep_bytes(8 * len(texts))
         document.meter.keep("".join(texts))
         return texts
@@ -180,22 +191,12 @@ def _read_texts(field: Field, values: Given) -> Read:
     return read
 
 
-def read_count(query: Query) -> Read:
-    """Read a field that is the number of matches."""
+def read_count(count: Callable[[Document, Context], int]) -> Read:
+    """Read a field that is a number of matches, or of values."""
 
     def read(document: Document, context: Context) -> object:
         document.meter.keep(0)
-        return query.count(document, context)
-
-    return read
-
-
-def read_count_of(values: Given) -> Read:
-    """Read a field that is the number of values after narrowing."""
-
-    def read(document: Document, context: Context) -> object:
-        document.meter.keep(0)
-        return sum(value is not None for value in values.several(document, context))
+        return count(document, context)
 
     return read
 
@@ -207,7 +208,7 @@ def read_group(field: Field, values: Given, group: Group) -> Read:
         found = values.single(document, context)
         if found is None:
             if field.required:
-                raise UnreadableError(_MISSING)
+                raise UnreadableError(MISSING)
             return None
         group.charge(document, 1)
         return group.read(document, found)
@@ -221,7 +222,7 @@ def read_groups(field: Field, values: Given, group: Group) -> Read:
     def read(document: Document, context: Context) -> object:
         found = [item for item in values.several(document, context) if item is not None]
         if field.required and not found:
-            raise UnreadableError(_MISSING)
+            raise UnreadableError(MISSING)
         return group.read_all(document, found, "")
 
     return read
@@ -230,6 +231,6 @@ def read_groups(field: Field, values: Given, group: Group) -> Read:
 def _keep(document: Document, value: object) -> None:
     if isinstance(value, dict | list):
         # What the page's JSON held: as large as its text, whatever is inside.
-        document.meter.keep_bytes(len(to_string(value)))
+        document.meter.keep_bytes(len(casts.to_string(value)))
     else:
         document.meter.keep(value)

@@ -25,17 +25,10 @@ from aiohttp.streams import StreamReader
 from yarl import URL
 
 from crawlfleet.crawling.fetching.content_encoding import BadCodingError
-from crawlfleet.kernel.errors import (
-    AddressRefusedError,
-    ConnectFailedError,
-    FetchError,
-    FetchTimeoutError,
-    PageGoneError,
-    ServerFaultError,
-)
+from crawlfleet.crawling.fetching.proxy_health import Fault
+from crawlfleet.kernel import errors
 
 _MESSAGE_LENGTH: Final = 300
-_BY_PROXY: Final = "through the proxy "
 
 
 class RefusedAddressError(OSError):
@@ -46,80 +39,95 @@ class RefusedAddressError(OSError):
     """
 
     def __init__(self) -> None:
-        super().__init__("the host leads to an address that is not public")
+        setting = "allow_private_addresses of the stage"
+        public = f"the host leads to an address that is not public ({setting})"
+        super().__init__(f"{public}, or to a store of the platform")
 
 
 class SilentSiteError(TimeoutError):
     """The request was sent, and no answer has begun in time."""
 
 
-def translated(error: Exception) -> FetchError:
+def translated(error: Exception) -> errors.FetchError:
     """Translate an error of aiohttp's into ours, to be raised from it."""
     if _is_refusal(error):
-        return AddressRefusedError(str(RefusedAddressError()))
+        return errors.AddressRefusedError(str(RefusedAddressError()))
     text = _text(error)
     match error:
         case aiohttp.ConnectionTimeoutError():
-            return FetchTimeoutError("connecting took longer than fetch.connect_seconds")
+            return errors.FetchTimeoutError("connecting took longer than fetch.connect_seconds")
         case SilentSiteError():
-            return FetchTimeoutError(
+            return errors.FetchTimeoutError(
                 "the answer took longer to begin than fetch.first_byte_seconds"
             )
         case TimeoutError():
-            return FetchTimeoutError("the answer took longer than fetch.total_seconds")
+            return errors.FetchTimeoutError("the answer took longer than fetch.total_seconds")
         case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
-            return PageGoneError(f"leads to no http or https page: {text}")
+            return errors.PageGoneError(f"leads to no http or https page: {text}")
         case aiohttp.ClientResponseError():
             said = repr(error.message)[:_MESSAGE_LENGTH]
-            return ServerFaultError(f"answered with something that is no HTTP: {said}")
+            return errors.ServerFaultError(f"answered with something that is no HTTP: {said}")
         case aiohttp.ClientPayloadError() | BadCodingError():
-            return ServerFaultError(f"the body is broken: {text}")
+            return errors.ServerFaultError(f"the body is broken: {text}")
         case aiohttp.ServerDisconnectedError():
-            return ServerFaultError("connection closed before the answer")
+            return errors.ServerFaultError("connection closed before the answer")
         case aiohttp.ClientConnectorError():
-            return ConnectFailedError(_unconnected(error))
+            return errors.ConnectFailedError(_unconnected(error))
         case ssl.SSLError():
-            return ConnectFailedError(f"TLS failed: {text}")
+            return errors.ConnectFailedError(f"TLS failed: {text}")
         case OSError(errno=int(code)) if code > 0:
-            return ConnectFailedError(f"the connection broke off: {os.strerror(code)}")
+            return errors.ConnectFailedError(f"the connection broke off: {os.strerror(code)}")
         case OSError() | aiohttp.ClientConnectionError():
-            return ConnectFailedError(text)
+            return errors.ConnectFailedError(text)
         case ValueError():
-            return PageGoneError(f"cannot be asked for: {text}")
+            return errors.PageGoneError(f"cannot be asked for: {text}")
         case _:
-            return ServerFaultError(text)
+            return errors.ServerFaultError(text)
 
 
-def translated_behind_proxy(error: Exception, proxy: URL) -> tuple[FetchError, bool]:
-    """Translate the error of a download through a proxy; add whether the proxy is at fault.
+def translated_behind_proxy(error: Exception, proxy: URL) -> tuple[errors.FetchError, Fault | None]:
+    """Translate the error of a download through a proxy; add the proxy's fault, if it has one.
 
     The proxy is named without its credentials, and the error is not quoted, as it may hold them.
-    Silence counts as the proxy's fault, because it cannot be told from the site's.
+    Silence, and an end without an answer, count as the proxy's fault as well, because they cannot
+    be told from the site's here.
     """
     named = f"the proxy {proxy.with_user(None)}"[:_MESSAGE_LENGTH].rstrip("/")
     if _is_refusal(error):
-        return ConnectFailedError(f"{named} has an address that is not public"), True
+        return errors.ConnectFailedError(f"{named} has an address that is not public"), Fault.BROKEN
     match error:
         case aiohttp.ConnectionTimeoutError():
-            return FetchTimeoutError(f"connecting through {named} took too long"), True
+            return errors.FetchTimeoutError(
+                f"connecting through {named} took too long"
+            ), Fault.SILENT
         case TimeoutError():
-            return FetchTimeoutError(f"the answer through {named} took too long"), True
+            return errors.FetchTimeoutError(
+                f"the answer through {named} took too long"
+            ), Fault.SILENT
         case aiohttp.ClientProxyConnectionError():
-            return ConnectFailedError(f"{named} cannot be connected to"), True
+            return errors.ConnectFailedError(f"{named} cannot be connected to"), Fault.UNREACHABLE
         case aiohttp.ClientHttpProxyError():
-            status = error.status
-            message = f"{named} answered {status} to CONNECT"
-            return ConnectFailedError(message, status=0), status not in _SITE_BEHIND_PROXY
+            message = f"{named} answered {error.status} to CONNECT"
+            if error.status in _NO_ADDRESSES:
+                message += "; if it takes names alone, set resolves_names of the pool"
+            known = errors.ConnectFailedError(message, status=0)
+            if error.status == 407:
+                return known, Fault.CREDENTIALS
+            return known, None if error.status in _SITE_BEHIND_PROXY else Fault.BROKEN
         case aiohttp.ClientConnectorError():
-            return ConnectFailedError(f"TLS through {named} failed"), error.host == proxy.host
+            fault = Fault.UNREACHABLE if error.host == proxy.host else None
+            return errors.ConnectFailedError(f"TLS through {named} failed"), fault
         case aiohttp.InvalidURL():
-            return PageGoneError("leads to no http or https page"), False
+            return errors.PageGoneError("leads to no http or https page"), None
         case _:
-            return ConnectFailedError(f"{named} closed the connection or sent no HTTP"), True
+            message = f"{named} closed the connection or sent no HTTP"
+            return errors.ConnectFailedError(message), Fault.CLOSED
 
 
 #: The answers of a proxy to CONNECT whose site does not answer.
 _SITE_BEHIND_PROXY: Final = frozenset({502, 503, 504})
+#: The answers of a proxy that does not connect to addresses, among other reasons.
+_NO_ADDRESSES: Final = frozenset({400, 403, 405, 421, 501})
 
 
 def _unconnected(error: aiohttp.ClientConnectorError) -> str:
@@ -171,9 +179,13 @@ MAX_IDLE: Final = 256
 
 #: The time in which the answer to the request that is being sent has to begin.
 first_byte_seconds: ContextVar[float] = ContextVar("first_byte_seconds")
+#: Is told the address of each connection that a request is sent over.
+tell_peer: ContextVar[Callable[[str], None]] = ContextVar("tell_peer")
 
 #: Check that an address may be connected to.
 MayConnect = Callable[[str], bool]
+#: Check that an address may be connected to at a port.
+Reaches = Callable[[str, int], bool]
 
 
 class _Response(aiohttp.ClientResponse):
@@ -181,6 +193,8 @@ class _Response(aiohttp.ClientResponse):
 
     async def start(self, connection: Connection) -> aiohttp.ClientResponse:
         """Read the head. The request has been sent, except for what is left of a long body."""
+        if (transport := connection.transport) is not None:
+            tell_peer.get()(str((transport.get_extra_info("peername") or ("",))[0]))
         try:
             async with asyncio.timeout(first_byte_seconds.get()) as bound:
                 return await super().start(connection)
@@ -234,10 +248,10 @@ class _Connector(aiohttp.TCPConnector):
 def open_session(
     names: AbstractResolver,
     tls: ssl.SSLContext | bool,
-    may_connect: MayConnect | None,
+    reaches: Reaches,
     source_address: str | None = None,
 ) -> aiohttp.ClientSession:
-    """Open a session that connects where ``may_connect`` allows it; None allows all.
+    """Open a session that connects to what ``reaches`` allows.
 
     With a ``source_address`` it reaches the sites of that address family only.
     """
@@ -251,7 +265,7 @@ def open_session(
         resolver=names,
         family=family,
         local_addr=None if source_address is None else (source_address, 0),
-        socket_factory=None if may_connect is None else functools.partial(_socket, may_connect),
+        socket_factory=functools.partial(_socket, reaches),
     )
     # There is no public way to name the protocol; the tests of interim answers hold this one.
     vars(connector)["_factory"] = functools.partial(_Protocol, loop=asyncio.get_running_loop())
@@ -267,10 +281,10 @@ def open_session(
     )
 
 
-def _socket(may_connect: MayConnect, info: aiohttp.AddrInfoType) -> socket.socket:
+def _socket(reaches: Reaches, info: aiohttp.AddrInfoType) -> socket.socket:
     """Make the socket of the very address that is connected to next, or refuse it."""
     family, kind, protocol, _, address = info
-    if not may_connect(str(address[0])):
+    if not reaches(str(address[0]), int(address[1])):
         raise RefusedAddressError
     return socket.socket(family, kind, protocol)
 

@@ -7,9 +7,13 @@ that was cut off passes for a whole one; and how much memory it takes depends on
 import importlib
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 from crawlfleet.kernel.errors import TooLargeError
+
+#: What bounds a body, as an error names it.
+SIZE_SETTING: Final = "fetch.max_body_bytes"
 
 #: About how large a piece of decoded body is before it is counted.
 PIECE_BYTES: Final = 256 * 1024
@@ -31,17 +35,12 @@ class Decoder(Protocol):
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield the decoded pieces of the next bytes, each within the decoder's bound.
 
-        Raises:
-            BadCodingError: these bytes are not of this coding.
+        Raises BadCodingError if the bytes are not of this coding.
         """
         ...
 
     def finish(self) -> None:
-        """End the body.
-
-        Raises:
-            BadCodingError: it ended too early.
-        """
+        """End the body; BadCodingError if it ended too early."""
         ...
 
 
@@ -49,9 +48,7 @@ class _Members:
     """Decode gzip (one or several members), zlib streams, and the bare deflate of some servers."""
 
     def __init__(self, piece: int, wbits: int, *, many: bool) -> None:
-        self._piece = piece
-        self._wbits = wbits
-        self._many = many
+        self._piece, self._wbits, self._many = piece, wbits, many
         self._left = MAX_MEMBERS
         self._inflate: Any = None  # zlib gives its type no public name
 
@@ -91,16 +88,11 @@ class _Members:
             raise BadCodingError("the compressed stream ends too early")
 
 
-def _gzip(piece: int) -> Decoder:
-    return _Members(piece, 16 + zlib.MAX_WBITS, many=True)
-
-
-def _deflate(piece: int) -> Decoder:
-    return _Members(piece, zlib.MAX_WBITS, many=False)
-
-
 #: Decoders by the coding's name on the wire. ``br`` and ``zstd`` join below.
-CODINGS: Final[dict[str, Callable[[int], Decoder]]] = {"gzip": _gzip, "deflate": _deflate}
+CODINGS: Final[dict[str, Callable[[int], Decoder]]] = {
+    "gzip": partial(_Members, wbits=16 + zlib.MAX_WBITS, many=True),
+    "deflate": partial(_Members, wbits=zlib.MAX_WBITS, many=False),
+}
 
 
 def _optional(module: str) -> Any:
@@ -178,15 +170,8 @@ ACCEPT_ENCODING: Final = ", ".join(CODINGS)
 class BodyDecoder:
     """Decode all codings of one answer; no stage may grow beyond ``limit`` bytes.
 
-    Names that are no coding (``utf-8``, ``none``) are skipped, as browsers do.
-
-    Args:
-        content_encoding: The header of the answer.
-        limit: Bytes that no stage may grow beyond.
-        piece: Bytes that are decoded at once.
-
-    Raises:
-        BadCodingError: too many are stacked.
+    Names that are no coding (``utf-8``, ``none``) are skipped, as browsers do. ``piece`` bytes are
+    decoded at once. Raises BadCodingError if too many codings are stacked.
     """
 
     def __init__(self, content_encoding: str, limit: int, *, piece: int = PIECE_BYTES) -> None:
@@ -201,9 +186,7 @@ class BodyDecoder:
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield the decoded pieces of the next bytes.
 
-        Raises:
-            BadCodingError: these bytes are not of the coding.
-            TooLargeError: a stage has grown beyond the limit.
+        Raises BadCodingError if they are not of the coding, TooLargeError if a stage grows too far.
         """
         return self._through(0, self._stages, data)
 
@@ -214,14 +197,11 @@ class BodyDecoder:
         for piece in stages[number].feed(data):
             self._sizes[number] += len(piece)
             if self._sizes[number] > self._limit:
-                raise TooLargeError(f"the decoded body is larger than {self._limit:,} bytes")
+                most = f"{self._limit:,} bytes ({SIZE_SETTING})"
+                raise TooLargeError(f"the decoded body is larger than {most}")
             yield from self._through(number + 1, stages, piece)
 
     def finish(self) -> None:
-        """End the body.
-
-        Raises:
-            BadCodingError: it ended too early.
-        """
+        """End the body; BadCodingError if it ended too early."""
         for stage in self._stages:
             stage.finish()

@@ -15,20 +15,20 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import cache
 from http.cookiejar import Cookie, CookieJar, DefaultCookiePolicy
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
+from multidict import CIMultiDict
 from yarl import URL
 
 from crawlfleet.kernel.errors import StoreError
 from crawlfleet.kernel.queue_key import QueueKey
-from crawlfleet.kernel.redis.connection import RedisConnection, several, text, whole
-from crawlfleet.kernel.redis.server import Script
 from crawlfleet.kernel.urls import problem_with_headers
-from crawlfleet.requests.queue.redis.keys import cookies_key
+
+if TYPE_CHECKING:
+    from crawlfleet.crawling.fetching.redis import RedisSessions
 
 #: Of one cookie, its name and value; of the header that is sent.
 MAX_COOKIE_BYTES: Final = 4_096
@@ -153,7 +153,7 @@ class _Rules(DefaultCookiePolicy):
         domain = cookie.domain.removeprefix(".")
         if _is_address(request.host):
             return bool(domain == request.host)
-        return not _is_public_suffix(domain)
+        return not _suffixes().is_public(domain)
 
 
 def _prefix_holds(cookie: Cookie) -> bool:
@@ -176,10 +176,6 @@ def _suffixes() -> Any:
     from publicsuffixlist import PublicSuffixList
 
     return PublicSuffixList()
-
-
-def _is_public_suffix(domain: str) -> bool:
-    return bool(_suffixes().is_public(domain))
 
 
 class _Asked:
@@ -277,37 +273,6 @@ MAX_JARS: Final = 256
 EXCHANGE_SECONDS: Final = 3.0
 
 
-_KEEP_COOKIES: Final = Script("crawling/fetching/keep_cookies")
-#: How long the cookies of a job are kept after they were last saved.
-LIFE: Final = timedelta(days=1)
-#: A longer jar is none of ours, and is not saved.
-MAX_BYTES: Final = 262_144
-
-
-class RedisSessions:
-    """Keep the jars of jobs in Redis, a string each; the last one to save wins.
-
-    Args:
-        connection: The stage's Redis.
-        life: How long they are kept after the last save.
-    """
-
-    def __init__(self, connection: RedisConnection, *, life: timedelta = LIFE) -> None:
-        self._redis = connection
-        self._seconds = max(1, round(life.total_seconds()))
-
-    def load(self, queue_key: QueueKey, job: str) -> bytes | None:
-        """Load what was saved last, or None."""
-        (found,) = several(self._redis.together(("GET", cookies_key(queue_key, job))), 1)
-        return None if found is None else text(found)
-
-    def save(self, queue_key: QueueKey, job: str, cookies: bytes) -> None:
-        """Save, unless it is longer than :data:`MAX_BYTES`."""
-        if len(cookies) <= MAX_BYTES:
-            key = cookies_key(queue_key, job)
-            whole(self._redis.again(_KEEP_COOKIES, (key,), cookies, self._seconds))
-
-
 @dataclass(slots=True, eq=False)
 class OpenJar:
     """A jar in use. ``exchanged_at`` is in the loop's time; ``loading`` ends when it is usable."""
@@ -319,30 +284,31 @@ class OpenJar:
     loading: asyncio.Task[None] | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
+    def sent_with(self, headers: CIMultiDict[str], url: URL) -> CIMultiDict[str]:
+        """Return the request's headers with the job's cookies after its own."""
+        cookies = self.jar.header(url)
+        if not cookies:
+            return headers
+        headers = headers.copy()
+        own = headers.get("Cookie")
+        headers["Cookie"] = f"{own}; {cookies}" if own else cookies
+        return headers
 
+
+@dataclass(slots=True, eq=False)
 class Jars:
     """The jars of a worker by queue key and job; the least recently used are saved and closed.
 
-    Args:
-        sessions: Redis; None keeps them in this worker alone.
-        exchange_seconds: The shortest time between two exchanges of a jar.
-        most: Jobs whose jars are open at once.
+    Without ``sessions`` they are kept in this worker alone.
     """
 
-    def __init__(
-        self,
-        sessions: RedisSessions | None = None,
-        *,
-        exchange_seconds: float = EXCHANGE_SECONDS,
-        most: int = MAX_JARS,
-    ) -> None:
-        self._sessions = sessions
-        self._most = most
-        self._every = exchange_seconds
-        self._open: OrderedDict[tuple[QueueKey, str], OpenJar] = OrderedDict()
-        self._due: set[OpenJar] = set()
-        self._timer: asyncio.TimerHandle | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+    sessions: "RedisSessions | None" = None
+    exchange_seconds: float = EXCHANGE_SECONDS
+    most: int = MAX_JARS
+    _open: OrderedDict[tuple[QueueKey, str], OpenJar] = field(default_factory=OrderedDict)
+    _due: set[OpenJar] = field(default_factory=set)
+    _timer: asyncio.TimerHandle | None = None
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def open(self, queue_key: QueueKey, job: str) -> OpenJar:
         """Open the job's jar, with the cookies that other workers saved."""
@@ -350,17 +316,17 @@ class Jars:
         found = self._open.get(key)
         if found is None:
             found = self._open[key] = OpenJar(queue_key, job)
-            if self._sessions is not None:
+            if self.sessions is not None:
                 found.loading = self._start(found)
-            while len(self._open) > self._most:
+            while len(self._open) > self.most:
                 _, closed = self._open.popitem(last=False)
                 self._due.discard(closed)
-                if self._sessions is not None and closed.jar.changed:
+                if self.sessions is not None and closed.jar.changed:
                     self._start(closed)
         else:
             self._open.move_to_end(key)
             now = asyncio.get_running_loop().time()
-            if found.loading is None and now - found.exchanged_at > self._every:
+            if found.loading is None and now - found.exchanged_at > self.exchange_seconds:
                 self.exchange(found)  # before long: others may have new cookies
         if found.loading is not None:
             await asyncio.shield(found.loading)
@@ -369,11 +335,11 @@ class Jars:
 
     def exchange(self, opened: OpenJar) -> None:
         """Exchange the jar with Redis before long."""
-        if self._sessions is None:
+        if self.sessions is None:
             return
         self._due.add(opened)
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._every, self._begin)
+            self._timer = asyncio.get_running_loop().call_later(self.exchange_seconds, self._begin)
 
     async def close(self) -> None:
         """Save what has not been saved."""
@@ -398,7 +364,7 @@ class Jars:
         return task
 
     async def _exchange(self, opened: OpenJar) -> None:
-        sessions, jar = self._sessions, opened.jar
+        sessions, jar = self.sessions, opened.jar
         if sessions is None:
             return
         async with opened.lock:

@@ -10,32 +10,25 @@ import asyncio
 import socket
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 from weakref import WeakValueDictionary
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from crawlfleet.crawling.extract.links import site_of
+from crawlfleet.crawling.fetching.stores import FAILED_SECONDS, Lookup, look_up
 
 #: How long an answer is kept.
 FRESH_SECONDS: Final = 10.0
-#: How long a failure is kept: long enough to spare a name server the rest of a batch.
-FAILED_SECONDS: Final = 2.0
 #: Hosts remembered.
 HOSTS: Final = 4_096
 _THREADS: Final = 64
 #: Look-ups of one site at once; others wait for them, for so long.
 OF_SITE: Final = 8
 WAIT_SECONDS: Final = 10.0
-
-#: Look a host up; the result is that of ``socket.getaddrinfo``.
-Lookup: TypeAlias = Callable[
-    [str, int, socket.AddressFamily],
-    list[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[object, ...]]],
-]
 
 
 @dataclass(slots=True)
@@ -48,11 +41,7 @@ class _Known:
 class CachedResolver(AbstractResolver):
     """Ask ``resolver``, by default the system's, once for each host at a time; keep its answers.
 
-    Args:
-        resolver: Replaces the system's.
-        fresh_seconds: How long an answer is kept.
-        wait_seconds: How long a name waits for the others of its site.
-        hosts: Hosts remembered.
+    A name waits ``wait_seconds`` for the others of its site.
     """
 
     def __init__(
@@ -64,8 +53,7 @@ class CachedResolver(AbstractResolver):
         hosts: int = HOSTS,
     ) -> None:
         self._resolver = resolver or SystemResolver()
-        self._fresh_seconds, self._wait_seconds = fresh_seconds, wait_seconds
-        self._hosts = hosts
+        self._fresh_seconds, self._wait_seconds, self._hosts = fresh_seconds, wait_seconds, hosts
         self._known: OrderedDict[tuple[str, int], _Known] = OrderedDict()
         self._asked: dict[tuple[str, int], asyncio.Task[_Known]] = {}
         # A site is here while a name of it is looked up.
@@ -76,8 +64,7 @@ class CachedResolver(AbstractResolver):
     ) -> list[ResolveResult]:
         """Get the host's addresses, beginning with another one each time.
 
-        Raises:
-            OSError: it has none, or no name server answers.
+        Raises OSError if it has none, or no name server answers.
         """
         key = host, port
         known = self._known.get(key)
@@ -97,11 +84,10 @@ class CachedResolver(AbstractResolver):
         try:
             places = await self._resolve(host, port, family)
             error = None if places else OSError(None, "the host has no address")
-        except (OSError, UnicodeError) as failure:
-            places, error = (
-                (),
-                failure if isinstance(failure, OSError) else OSError(None, "no name"),
-            )
+        except OSError as failure:
+            places, error = (), failure
+        except UnicodeError:
+            places, error = (), OSError(None, "no name")
         seconds = self._fresh_seconds if error is None else FAILED_SECONDS
         known = self._known[host, port] = _Known(places, error, time.monotonic() + seconds)
         self._known.move_to_end((host, port))
@@ -138,8 +124,8 @@ class CachedResolver(AbstractResolver):
 class SystemResolver(AbstractResolver):
     """Run the system's resolver in threads of its own."""
 
-    def __init__(self, look_up: Lookup | None = None) -> None:
-        self._look_up = look_up or _look_up
+    def __init__(self, look_up: Lookup = look_up) -> None:
+        self._look_up = look_up
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="names")
 
     async def resolve(
@@ -164,10 +150,3 @@ class SystemResolver(AbstractResolver):
     async def close(self) -> None:
         """End the idle threads; one that waits ends with its answer."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-
-
-def _look_up(
-    host: str, port: int, family: socket.AddressFamily
-) -> list[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[object, ...]]]:
-    flags = socket.AI_ADDRCONFIG
-    return list(socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, flags=flags))

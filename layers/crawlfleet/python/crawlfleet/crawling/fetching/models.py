@@ -9,28 +9,37 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 
 from crawlfleet.config.documents.biz import FetchLimits, ProxyPool
-from crawlfleet.kernel.errors import (
-    FetchError,
-    FetchTimeoutError,
-    PageGoneError,
-    ServerFaultError,
-    ThrottledError,
-    UnwantedTypeError,
-)
+from crawlfleet.kernel import errors
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.queue_key import QueueKey
-from crawlfleet.requests.models import Body, Validators
+from crawlfleet.requests.models import Body
+from crawlfleet.requests.visits import Validators
 
 #: Awaited with the URL of each hop right before it is sent. Returns when the hop may begin, or
-#: raises the error that ends the download: LeaseLostError, RobotsDeniedError, ThrottledError.
+#: raises the error that ends the download: LeaseLostError, RobotsDeniedError, ThrottledError,
+#: HeldUpError.
 HopGuard: TypeAlias = Callable[[str], Awaitable[None]]
+
+
+class Followed(msgspec.Struct, frozen=True, kw_only=True):
+    """A redirect that was followed: its status, where it led, the seconds that hop took."""
+
+    status: int
+    place: str
+    seconds: float = 0.0
+
+
+class HeldUpError(errors.CrawlfleetError):
+    """The next hop may not be sent by this call; another one goes on behind these redirects."""
+
+    followed: tuple[Followed, ...] = ()
 
 
 class FetchContext(msgspec.Struct, frozen=True, kw_only=True):
     """The queue key and job whose cookies a download uses, and the proxies it leaves through.
 
     ``pool`` is the name of ``proxies``. With ``validators`` an unchanged page comes as a 304
-    without a body.
+    without a body. The redirects ``followed`` by an earlier call are not asked for again.
     """
 
     queue_key: QueueKey | None = None
@@ -38,6 +47,7 @@ class FetchContext(msgspec.Struct, frozen=True, kw_only=True):
     pool: str | None = None
     proxies: ProxyPool | None = None
     validators: Validators | None = None
+    followed: tuple[Followed, ...] = ()
 
 
 NO_FETCH_CONTEXT = FetchContext()
@@ -55,9 +65,8 @@ class Fetcher(Protocol):
     ) -> Page:
         """Download one page, redirects followed.
 
-        Raises:
-            LeaseLostError: another worker owns the request; nothing more was sent.
-            FetchError: the answer is no 2xx within the limits.
+        Raises FetchError if the answer is no 2xx within the limits, LeaseLostError if another
+        worker owns the request; nothing more was sent then.
         """
         ...
 
@@ -70,7 +79,7 @@ _SECONDS: Final = re.compile(r"[0-9]{1,18}")
 _LATER: Final = frozenset({425, 429, 503})
 
 
-def error_for(status: int, retry_after: str | None, now: datetime) -> FetchError | None:
+def error_for(status: int, retry_after: str | None, now: datetime) -> errors.FetchError | None:
     """Get the error of a final status, or None for a page (200 to 299).
 
     A redirect counts as final when it names no place to go to. 408 is the site's own time-out.
@@ -83,15 +92,17 @@ def error_for(status: int, retry_after: str | None, now: datetime) -> FetchError
         seconds = retry_after_seconds(retry_after, now)
         if seconds is not None:
             message += f", Retry-After {seconds:g} s"
-        return ThrottledError(message, status=status, retry_after_seconds=seconds)
+        return errors.ThrottledError(message, status=status, retry_after_seconds=seconds)
     if status == 408:
-        return FetchTimeoutError(message, status=status)
+        return errors.FetchTimeoutError(message, status=status)
     if 300 <= status < 500:
-        return PageGoneError(message, status=status)
-    return ServerFaultError(message, status=status)
+        return errors.PageGoneError(message, status=status)
+    return errors.ServerFaultError(message, status=status)
 
 
-def error_for_type(content_type: str | None, wanted: Sequence[str]) -> UnwantedTypeError | None:
+def error_for_type(
+    content_type: str | None, wanted: Sequence[str]
+) -> errors.UnwantedTypeError | None:
     """Get the error of a page whose ``Content-Type`` is none of the ``wanted`` media types.
 
     ``text/*`` stands for every text, nothing for everything. A page that does not say what it is
@@ -105,7 +116,7 @@ def error_for_type(content_type: str | None, wanted: Sequence[str]) -> UnwantedT
     said = (content_type or "").partition(";")[0].strip().lower()
     if not wanted or not said or said in wanted or f"{said.partition('/')[0]}/*" in wanted:
         return None
-    return UnwantedTypeError(f"is of type {said[:100]!r}, which the biz does not read")
+    return errors.UnwantedTypeError(f"is of type {said[:100]!r}, which the biz does not read")
 
 
 def retry_after_seconds(value: str | None, now: datetime) -> float | None:

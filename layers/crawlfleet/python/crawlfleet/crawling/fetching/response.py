@@ -7,16 +7,17 @@ fails, bounded too, for its dead letter (SPEC.md H6).
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 import aiohttp
+from yarl import URL
 
-from crawlfleet.crawling.fetching.content_encoding import BodyDecoder
+from crawlfleet.crawling.fetching.content_encoding import SIZE_SETTING, BodyDecoder
 from crawlfleet.kernel.errors import TooLargeError
 from crawlfleet.kernel.page import SAMPLE_BYTES, Answer
+from crawlfleet.kernel.redaction import Mask
 
 #: Bytes that a body asks for at a time.
 STEP_BYTES: Final = 256 * 1024
@@ -34,15 +35,9 @@ class BodyRoom:
         self._holders: dict[Share, None] = {}
         self._queue: OrderedDict[Share, tuple[int, asyncio.Future[None]]] = OrderedDict()
 
-    @contextmanager
-    def share(self) -> Iterator["Share"]:
-        """Lend a body its part of the room; empty until it is grown."""
-        share = Share(self)
-        try:
-            yield share
-        finally:
-            if share.held:
-                self.leave(share)
+    def share(self) -> "Share":
+        """Lend a body its part of the room; empty until it is grown, and left with its block."""
+        return Share(self)
 
     @property
     def free(self) -> int:
@@ -106,12 +101,15 @@ class Share:
         self._room = room
         self.held = 0
 
-    async def grow(self, size: int, deadline: float) -> None:
-        """Grow to ``size`` bytes in all.
+    def __enter__(self) -> Self:
+        return self
 
-        Raises:
-            TimeoutError: there was no room by ``deadline``, in the loop's time.
-        """
+    def __exit__(self, *_: object) -> None:
+        if self.held:
+            self._room.leave(self)
+
+    async def grow(self, size: int, deadline: float) -> None:
+        """Grow to ``size`` bytes; TimeoutError without room by ``deadline``, in the loop's time."""
         if size > self.held:
             count = -(-(size - self.held) // STEP_BYTES) * STEP_BYTES
             async with asyncio.timeout_at(deadline):
@@ -124,35 +122,56 @@ SAMPLE_SECONDS: Final = 2.0
 _SAMPLE_ARRIVED: Final = 65_536
 
 
+#: Stands for an address that only the proxy knows, as it looks up names itself.
+BY_PROXY: Final = "proxy"
+
+
 class Trail:
     """The trail of a download: ``last`` is the latest answer of any hop.
 
-    ``body`` is what was decoded so far of its body, ``raw`` how it arrived.
+    ``body`` is what was decoded so far of its body, ``raw`` how it arrived. ``peers`` are the
+    addresses that were asked, hop by hop.
     """
 
-    __slots__ = ("_seconds", "body", "last", "raw")
+    __slots__ = ("_seconds", "_url", "body", "last", "peers", "raw")
 
     def __init__(self, sample_seconds: float = SAMPLE_SECONDS) -> None:
         self._seconds = sample_seconds
         self.last: aiohttp.ClientResponse | None = None
+        self._url = ""
         self.body = bytearray()
         self.raw = b""
+        self.peers: list[str] = []
 
-    def answer(self, seconds: float, secret: str | None = None) -> Answer | None:
+    def asking(self, told: str | None) -> Callable[[str], None]:
+        """Begin a hop; return what is to be told the address of each connection made for it.
+
+        A broken connection is replaced: the last one counts. Of a proxy, ``told`` counts instead.
+        """
+        hops = len(self.peers)
+
+        def connected(address: str) -> None:
+            self.peers[hops:] = [told or address]
+
+        return connected
+
+    def answered(self, url: URL, response: aiohttp.ClientResponse) -> None:
+        """Take the answer to a hop, and its URL: the answer's may have an address for the host."""
+        self._url, self.last = str(url), response
+
+    def answer(self, seconds: float, mask: Mask) -> Answer | None:
         """Get the site's last answer; None without any.
 
-        ``secret``, the credentials of a proxy, is masked even where a site echoes it.
+        ``mask`` has the secrets that were sent, which a site may echo.
         """
         last = self.last
         if last is None:
             return None
         sample = bytes(self.body[:SAMPLE_BYTES]) or self.raw
-        headers = headers_of(last)
-        if secret is not None:
-            token = secret.rpartition(" ")[2]
-            sample = sample.replace(token.encode(), b"***")
-            headers = {name: value.replace(token, "***") for name, value in headers.items()}
-        return Answer.of(str(last.url), last.status, headers, seconds, sample)
+        headers, url = headers_of(last), self._url
+        if mask:
+            sample, headers, url = mask.content(sample, 1), mask.headers(headers, 1), mask.text(url)
+        return Answer.of(url, last.status, headers, seconds, sample)
 
     async def sample(self, response: aiohttp.ClientResponse, limit: int) -> None:
         """Read the beginning of an error page; whatever fails, the page's error stays the same."""
@@ -176,11 +195,7 @@ class Trail:
 
 
 def decoder_of(response: aiohttp.ClientResponse, limit: int) -> BodyDecoder | None:
-    """Make the decoder of the answer's codings; None without any.
-
-    Raises:
-        BadCodingError: there are too many.
-    """
+    """Make the decoder of the answer's codings, None without any; BadCodingError if too many."""
     if "Content-Encoding" not in response.headers:
         return None
     return BodyDecoder(",".join(response.headers.getall("Content-Encoding")), limit)
@@ -218,16 +233,15 @@ class BodyReader:
     async def content(self, response: aiohttp.ClientResponse) -> bytes:
         """Read and decode the body. Should that fail, the trail has its beginning.
 
-        Raises:
-            TooLargeError: it exceeds the limit, encoded or decoded.
-            TimeoutError: the body, or room for it, was late.
-            BadCodingError: it does not match its coding.
+        Raises TooLargeError if it exceeds the limit, encoded or decoded; TimeoutError if it, or
+        room for it, is late; BadCodingError if it does not match its coding.
         """
         limit, trail = self.limit, self.trail
         announced = response.content_length
         if announced is not None and announced > limit and response.method != "HEAD":
             await trail.sample(response, limit)
-            raise TooLargeError(f"the body has {announced:,} bytes, more than {limit:,}")
+            most = f"{limit:,} ({SIZE_SETTING})"
+            raise TooLargeError(f"the body has {announced:,} bytes, more than {most}")
         stream = response.content
         if (decoder := decoder_of(response, limit)) is not None:
             return await self._decoded(stream, decoder)
@@ -240,7 +254,7 @@ class BodyReader:
             await self.share.grow(len(gathered) + len(chunk), self.deadline)
             gathered += chunk
         if len(gathered) > limit:
-            raise TooLargeError(f"the body is larger than {limit:,} bytes")
+            raise TooLargeError(f"the body is larger than {limit:,} bytes ({SIZE_SETTING})")
         return bytes(gathered)
 
     async def _decoded(self, stream: aiohttp.StreamReader, decoder: BodyDecoder) -> bytes:
@@ -250,7 +264,8 @@ class BodyReader:
             arrived += len(chunk)
             trail.raw = trail.raw or chunk[:SAMPLE_BYTES]
             if arrived > self.limit:
-                raise TooLargeError(f"the encoded body is larger than {self.limit:,} bytes")
+                most = f"{self.limit:,} bytes ({SIZE_SETTING})"
+                raise TooLargeError(f"the encoded body is larger than {most}")
             for piece in decoder.feed(chunk):
                 size = len(gathered) + len(piece)
                 if size > self.share.held:

@@ -4,7 +4,7 @@ A seed is stored as dispatched, with the id of its request, before the request i
 finds it later knows which request to look for, and stores that very one if it never was.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,10 +15,11 @@ from crawlfleet.config.lookup import queue_key_of, queues_beside
 from crawlfleet.crawling.frontier.adding import Frontier
 from crawlfleet.crawling.frontier.models import Seed
 from crawlfleet.kernel.errors import StoreError, StoreUnavailableError
-from crawlfleet.kernel.ids import FINAL_STATES, RequestId, State
+from crawlfleet.kernel.ids import OWN_FINAL, RequestId, State, is_final
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
+from crawlfleet.kernel.tracing import Caller
 from crawlfleet.requests.models import Body, Claim, Request, Tracked
 from crawlfleet.requests.outcomes import Dead, Outcome, Retry
 from crawlfleet.requests.submission.admission import BATCH_LIMIT, Receipt, Refused
@@ -33,14 +34,18 @@ RECHECKED_A_CALL: Final = 500
 NODE_AWAY_RETRY: Final = timedelta(seconds=60)
 
 
-class CancelledJobs(Protocol):
-    """The jobs that get no more tasks."""
+class SeededJobs(Protocol):
+    """The jobs that pages are of; a Protocol, as jobs stand above crawling."""
 
     def cancelled(self, tenant: str, biz: str, names: Collection[str]) -> dict[str, bool]:
         """Return the jobs of these that are cancelled or being cancelled.
 
         False while the open tasks of the job are still being swept, True once nobody does.
         """
+        ...
+
+    def note_known(self, tenant: str, biz: str, known: Mapping[str, Mapping[str, int]]) -> None:
+        """Count links that were not followed, by job and by the segment that knew them."""
         ...
 
 
@@ -52,12 +57,13 @@ _Ends: TypeAlias = dict[str, tuple[RequestId, str]]
 class SeedDispatcher(Frontier):
     """Makes requests of seeds, and ends the seeds with them.
 
-    ``jobs`` keeps what the pages of a cancelled job have led to from becoming its tasks; None where
-    there are no jobs. ``beside`` seeds are dispatched at a time where the backlog is not of seeds.
+    ``jobs`` keeps what the pages of a cancelled job have led to from becoming its tasks, and counts
+    what they led to in vain; None where there are no jobs. ``beside`` seeds are dispatched at a
+    time where the backlog is not of seeds.
     """
 
     submission: Submissions
-    jobs: CancelledJobs | None = None
+    jobs: SeededJobs | None = None
     beside: int = BESIDE
 
     def dispatch(
@@ -71,12 +77,11 @@ class SeedDispatcher(Frontier):
         """Make requests of due seeds until as many are queued as the biz wants ahead; how many.
 
         Where others' requests are queued instead, some seeds are dispatched beside them. None are
-        while Redis is nearly full. A tick and workers may do this at once: a seed becomes one
-        request, though more may be queued than wanted then.
+        while Redis is nearly full, or their tenant has reached a ceiling. A tick and workers may do
+        this at once: a seed becomes one request, though more may be queued than wanted then.
 
-        Raises:
-            StoreUnavailableError: a part is away; :meth:`recheck` takes up what was not queued.
-            IdsError: no ids can be issued.
+        Raises IdsError where no ids can be issued, StoreUnavailableError where a part is away:
+        :meth:`recheck` takes up what was not queued.
         """
         submission, now = self.submission, from_ms(to_ms(now))
         limits = IntakeLimits(max_backlog=biz.seeds.ahead)
@@ -85,10 +90,10 @@ class SeedDispatcher(Frontier):
         pressure = submission.intake.admit(
             queue_key, 1, limits, tree.stage.redis_memory_ratio, now, beside
         )
-        if pressure.memory_full:
+        if pressure.memory_full or submission.ceilings.standing_against(tree, queue_key.tenant):
             return 0
         room = min(most, self._room(queue_key, biz, pressure.backlog, now))
-        until = now + timedelta(seconds=biz.seeds.lease_seconds)
+        until = now + recheck_interval(biz)
         made = 0
         while room > 0:
             # Ids come from elsewhere and cost something: none are taken to be wasted.
@@ -140,7 +145,10 @@ class SeedDispatcher(Frontier):
                 ends[seed.id] = seed.request, request
         sent = [seed for seed in seeds if seed.id in requests]
         try:
-            receipts = _store(self.submission, queue_key, biz, list(requests.values()), now)
+            callers = _callers(sent)
+            receipts = _store(
+                *(self.submission, queue_key, biz, list(requests.values()), now), callers=callers
+            )
         except StoreUnavailableError:
             with suppress(StoreUnavailableError):
                 self.seeds.extend(queue_key, biz, sent, now)
@@ -178,11 +186,13 @@ class SeedDispatcher(Frontier):
         """Recheck seeds that have not ended in time; how many.
 
         The request counts: it has ended, and the seed with it; it is unfinished, and gets more
-        time; it was never stored, because whoever dispatched the seed died, and is stored now. A
-        request that may have been there and gone, as the biz's TTL has passed, counts as failed.
+        time; it was never stored, because whoever dispatched the seed died, and is stored now. One
+        that expired was not worked on, and its seed is ready again; so is that of one that may have
+        been there and gone, as the biz's TTL has passed, since nobody has reported it finished.
         """
         overdue = self.seeds.overdue(queue_key, biz, now, RECHECKED_A_CALL)
         ends: _Ends = {}
+        expired: _Ends = {}
         unfinished: list[Seed] = []
         missing: list[Seed] = []
         unknown: list[Seed] = []
@@ -196,8 +206,10 @@ class SeedDispatcher(Frontier):
                     warn("seeds whose node is away are rechecked later", error)
                 unknown.append(seed)
                 continue
-            why = _end(tracked) if tracked else _gone(biz, seed, now)
-            if why is not None:
+            why = _end(tracked) if tracked else None
+            if lost := _expired(tracked, biz, seed, now):
+                expired[seed.id] = seed.request, f"{lost}; it is dispatched again"
+            elif why is not None:
                 ends[seed.id] = seed.request, why
             elif tracked:
                 unfinished.append(seed)
@@ -205,7 +217,9 @@ class SeedDispatcher(Frontier):
                 missing.append(seed)
         if ends:
             self.seeds.ended(queue_key, biz, ends, now)
-        more = now + timedelta(seconds=biz.seeds.lease_seconds)
+        if expired:
+            self.seeds.requeue(queue_key, biz, expired, now)
+        more = now + recheck_interval(biz)
         if missing:
             unfinished += self._send(queue_key, biz, missing, now)
         for seeds, until in ((unfinished, more), (unknown, now + NODE_AWAY_RETRY)):
@@ -230,9 +244,7 @@ class SeedDispatcher(Frontier):
             seed = claim.request.body.seed
             if seed is None or isinstance(outcome, Retry):
                 continue
-            an_id = claim.request.id
-            why = f"request {an_id} is dead: {outcome.error}" if isinstance(outcome, Dead) else ""
-            ends[seed] = an_id, why
+            ends[seed] = claim.request.id, why_dead(claim.request.id, outcome)
         if not ends:
             return 0
         try:
@@ -242,12 +254,19 @@ class SeedDispatcher(Frontier):
             return 0
 
 
+def why_dead(an_id: RequestId, outcome: Outcome) -> str:
+    """Return why a request's seed failed; nothing unless the request is dead."""
+    return f"request {an_id} is dead: {outcome.error}" if isinstance(outcome, Dead) else ""
+
+
 def _store(
     submissions: Submissions,
     queue_key: QueueKey,
     biz: Biz,
     requests: Sequence[Request],
     now: datetime,
+    *,
+    callers: Mapping[RequestId, Caller],
 ) -> list[Receipt]:
     """Store the rule versions, store the requests under ids that are known, queue them."""
     for name in {request.body.rule for request in requests}:
@@ -255,7 +274,9 @@ def _store(
             submissions.rules.keep_version(queue_key, name, reader)
     ids = frozenset(request.id for request in requests)
     try:
-        return submissions.persist_and_enqueue(queue_key, biz, requests, now, repeatable=ids)
+        return submissions.persist_and_enqueue(
+            queue_key, biz, requests, now, repeatable=ids, callers=callers
+        )
     except StoreError as error:
         if error.retryable:
             raise
@@ -265,8 +286,17 @@ def _store(
         return [
             receipt
             for one in requests
-            for receipt in _store(submissions, queue_key, biz, [one], now)
+            for receipt in _store(submissions, queue_key, biz, [one], now, callers=callers)
         ]
+
+
+def _callers(seeds: Sequence[Seed]) -> dict[RequestId, Caller]:
+    """Return whose traces the requests of dispatched seeds are in, by request."""
+    return {
+        seed.request: seed.spec.caller
+        for seed in seeds
+        if seed.request is not None and seed.spec.caller is not None
+    }
 
 
 def _request(queue_key: QueueKey, biz: Biz, seed: Seed) -> Request | str:
@@ -288,33 +318,44 @@ def _request(queue_key: QueueKey, biz: Biz, seed: Seed) -> Request | str:
             url=seed.spec.url,
             rule=seed.spec.rule,
             rule_version=reader.version,
+            method=seed.spec.method,
             headers=seed.spec.headers,
+            body=seed.spec.body,
             meta=seed.spec.meta,
             depth=seed.spec.depth,
             seed=seed.id,
+            segment=seed.spec.segment,
         ),
         job=seed.spec.job,
         priority=seed.spec.priority,
         pool=seed.spec.pool,
+        user=seed.spec.user,
     )
 
 
 def _end(tracked: Tracked) -> str | None:
     """Return why the seed failed, "" if it did not, or None where its request has not ended."""
-    if tracked.state not in FINAL_STATES:
+    if not is_final(tracked.state):
         return None
-    match tracked.state:
-        case State.DONE:
-            return ""
-        case State.DEAD:
-            return f"request {tracked.request.id} is dead: {tracked.error}"
-        case State.EXPIRED:
-            return f"request {tracked.request.id} expired: nobody worked on it within the TTL"
+    # In a final state of the biz's own its owner is done with it.
+    if tracked.state == State.DONE or tracked.state >= OWN_FINAL:
+        return ""
+    if tracked.state == State.DEAD:
+        return f"request {tracked.request.id} is dead: {tracked.error}"
     return f"request {tracked.request.id} was cancelled"
 
 
-def _gone(biz: Biz, seed: Seed, now: datetime) -> str | None:
-    """Return why a request that is not stored will not be: it may have been, and have ended."""
+def _expired(tracked: Tracked | None, biz: Biz, seed: Seed, now: datetime) -> str | None:
+    """Return how a request ended without anybody who worked on it, or reported it; None if not."""
+    if tracked is not None:
+        if tracked.state != State.EXPIRED:
+            return None
+        return f"request {seed.request} expired: nobody worked on it within the TTL"
     if seed.handed_at and (now - seed.handed_at).total_seconds() < biz.ttl_seconds:
         return None
     return f"request {seed.request} is gone, with the biz's TTL"
+
+
+def recheck_interval(biz: Biz) -> timedelta:
+    """Compute how long a dispatched seed is not rechecked: no longer than its request may live."""
+    return timedelta(seconds=min(biz.seeds.lease_seconds, biz.ttl_seconds))

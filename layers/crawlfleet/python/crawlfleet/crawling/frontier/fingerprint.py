@@ -12,17 +12,13 @@ ids, in parameters, after ``;`` in the path, and as ASP.NET's ``(S(...))``; what
 where the value looks like an epoch or a random number; names of JSONP callbacks, where they look
 made up; and what advertisers add. A biz's :class:`KeyRules` say what else is to be ignored or kept.
 
-Packages bring resolvers of their own under the entry point group ``crawlfleet.seed_keys``; a biz
-says by ``seeds.resolvers`` for which of its rules and spiders. They are called as :func:`seed_key`
-is, and are the operator's code.
+Packages bring resolvers of their own (``resolvers``), which are called as :func:`seed_key` is.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from hashlib import blake2b
-from importlib.metadata import EntryPoint, entry_points
-from threading import Lock
 from typing import Final, Protocol, TypeAlias
 from urllib.parse import unquote_plus
 
@@ -32,6 +28,7 @@ from w3lib.url import canonicalize_url
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.config.documents.policies import KeyRules
 from crawlfleet.kernel.errors import InvalidRequestError
+from crawlfleet.requests.models import Body
 
 #: Bytes of a key. Two of a billion URLs share one with a chance of 10^-21.
 KEY_BYTES: Final = 16
@@ -128,8 +125,7 @@ def default_resolver(_: Biz, __: str) -> SeedKeyResolver:
 def keys_of(url: str, biz: Biz, resolver_of: ResolverOf) -> list[bytes]:
     """List every key that a URL may have in a biz: the default one, and by each of its resolvers.
 
-    Raises:
-        InvalidRequestError: it has none at all; says why not by the first of them.
+    Raises InvalidRequestError if it has none at all; says why not by the first of them.
     """
     # One rule stands for all that have the same resolver; no rule is called so.
     rules = {name: rule for rule, name in reversed(biz.seeds.resolvers.items())}
@@ -143,6 +139,19 @@ def keys_of(url: str, biz: Biz, resolver_of: ResolverOf) -> list[bytes]:
     if failed is not None and not found:
         raise failed
     return list(found)
+
+
+def is_page(keys: Iterable[bytes], biz: Biz, resolver_of: ResolverOf) -> Callable[[Body], bool]:
+    """Return a test that tells bodies whose URL has one of these keys."""
+    wanted = frozenset(keys)
+
+    def has_key(body: Body) -> bool:
+        try:
+            return resolver_of(biz, body.rule)(body.url, biz.seeds.keys) in wanted
+        except InvalidRequestError:
+            return False
+
+    return has_key
 
 
 def canonical(url: str, rules: KeyRules = _PLAIN) -> Canonical:
@@ -211,9 +220,7 @@ class _Names:
         return _reason(name, value)
 
 
-@lru_cache(maxsize=256)
-def _names(rules: KeyRules) -> _Names:
-    return _Names(rules)
+_names: Final = lru_cache(maxsize=256)(_Names)
 
 
 def _reason(name: str, value: str) -> str | None:
@@ -285,78 +292,3 @@ def _origin(scheme: str, host: str, rules: KeyRules, dropped: list[Dropped]) -> 
         dropped.append(Dropped("https", "http and https are one to the biz"))
         scheme = "http"
     return scheme, host
-
-
-GROUP: Final = "crawlfleet.seed_keys"
-
-
-def installed() -> Iterable[EntryPoint]:
-    """List the entry points of the packages that are installed here."""
-    return entry_points(group=GROUP)
-
-
-class SeedKeys:
-    """The resolvers of one process, loaded when they are first asked for. Threads may share it.
-
-    Args:
-        points: Gives the entry points that there are.
-    """
-
-    def __init__(self, points: Callable[[], Iterable[EntryPoint]] = installed) -> None:
-        self._points = points
-        self._loaded: dict[str, SeedKeyResolver] = {}
-        self._lock = Lock()
-
-    def __call__(self, biz: Biz, rule: str) -> SeedKeyResolver:
-        """Return the resolver of a rule or spider of a biz.
-
-        Raises:
-            InvalidRequestError: it names one that is not installed here, or is broken.
-        """
-        name = biz.seeds.resolvers.get(rule)
-        if name is None:
-            return seed_key
-        with self._lock:
-            found = self._loaded.get(name)
-            if found is None:
-                found = self._loaded[name] = _load(self._points(), name, rule)
-            return found
-
-
-def missing(names: Iterable[str]) -> list[str]:
-    """List the names under which nothing is installed here; load nothing."""
-    there = {point.name for point in installed()}
-    return sorted(set(names) - there)
-
-
-def _load(points: Iterable[EntryPoint], name: str, rule: str) -> SeedKeyResolver:
-    field = f"seeds.resolvers.{rule}"
-    found = [point for point in points if point.name == name]
-    if len(found) != 1:
-        several = f"{len(found)} packages bring one" if found else "no package brings one"
-        raise InvalidRequestError.of(field, f"{several} called {name!r} ({GROUP})")
-    try:
-        return _guarded(found[0].load(), name)
-    except Exception as error:
-        message = f"{found[0].value} cannot be loaded: {type(error).__name__}: {error}"
-        raise InvalidRequestError.of(field, message[:300]) from error
-
-
-def _guarded(resolver: SeedKeyResolver, name: str) -> SeedKeyResolver:
-    """Wrap a resolver: its faults cost the URL that they befall and nothing else."""
-
-    def resolve(
-        url: str, rules: KeyRules = _PLAIN, *, method: str = "GET", body: bytes | None = None
-    ) -> bytes:
-        try:
-            key: object = resolver(url, rules, method=method, body=body)
-        except InvalidRequestError:
-            raise
-        except Exception as error:
-            why = f"{type(error).__name__}: {error}"[:200]
-            raise InvalidRequestError.of("url", f"has no key by {name}: {why}") from error
-        if not isinstance(key, bytes) or len(key) != KEY_BYTES:
-            raise InvalidRequestError.of("url", f"has no key of {KEY_BYTES} bytes by {name}")
-        return key
-
-    return resolve

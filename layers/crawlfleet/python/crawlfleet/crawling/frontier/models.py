@@ -1,13 +1,14 @@
 """Seeds: URLs with a dedupe key, once a segment each (SPEC.md F1-F5, words)."""
 
 from datetime import datetime
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Any
 
 import msgspec
 
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY
+from crawlfleet.kernel.tracing import Caller
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -16,6 +17,21 @@ class Segment(msgspec.Struct, frozen=True):
     name: str
     starts_at: datetime
     ends_at: datetime | None
+
+
+class SegmentChoice(StrEnum):
+    """The segment that the links of a job are known in.
+
+    ``JOB`` is the job's own: each run reads all that its links lead to. ``BIZ`` is the biz's, by
+    its ``seeds``; the others are as a biz has them whose ``seeds.span`` is that.
+    """
+
+    JOB = "job"
+    BIZ = "biz"
+    HOUR = "hour"
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
 
 
 class SeedState(IntEnum):
@@ -36,7 +52,10 @@ class SeedSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A URL to be a seed: what its request is to be, and when it may begin.
 
     ``rule`` names a rule or spider of the biz; ``depth`` counts the links from where it was begun.
-    ``starts_at`` in a later segment makes it wait for its time.
+    ``starts_at`` in a later segment makes it wait for its time. What ``repeat`` says of a link
+    holds for its seed: its key is of the page that has the link, too. ``segment`` is its job's
+    choice (:func:`crawlfleet.crawling.frontier.segments.segment_in`), None the biz's. Its request
+    is in the trace of the ``caller``, where that is recorded, and is for the ``user`` of the page.
     """
 
     url: str
@@ -44,11 +63,17 @@ class SeedSpec(msgspec.Struct, frozen=True, kw_only=True):
     depth: int = 0
     meta: dict[str, Any] = {}
     headers: dict[str, str] = {}
+    method: str = "GET"
+    body: str | None = None
+    repeat: bool = False
     job: str | None = None
     priority: int = DEFAULT_PRIORITY
     pool: str | None = None
     found_by: RequestId | None = None
     starts_at: datetime | None = None
+    segment: str | None = None
+    caller: Caller | None = None
+    user: str | None = None
 
 
 class AddResult(msgspec.Struct, frozen=True, kw_only=True):

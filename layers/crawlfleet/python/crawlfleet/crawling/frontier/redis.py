@@ -58,21 +58,22 @@ class RedisSeedFilter:
 
     def size(self, queue_key: QueueKey, segment: str) -> int:
         """Return the bytes of Redis that a segment's filter takes."""
-        seeds, *_ = filter_keys(queue_key, segment, 0)
-        (plan,) = several(self._redis.together(("HGET", seeds, "plan")), 1)
-        if plan is None:
+        parts = self._keys_there(queue_key, segment)[1:]
+        if not parts:
             return 0
-        _, *parts = _keys(queue_key, segment, _read(text(plan)))
         return sum(map(whole, self._redis.together(*(("STRLEN", part) for part in parts))))
 
     def drop(self, queue_key: QueueKey, segment: str) -> None:
         """Drop a segment's filter: nothing is known any more but to the store."""
-        seeds, *_ = filter_keys(queue_key, segment, 0)
-        (plan,) = several(self._redis.together(("HGET", seeds, "plan")), 1)
-        if plan is not None:
-            keys = _keys(queue_key, segment, _read(text(plan)))
+        if keys := self._keys_there(queue_key, segment):
             self._redis.together(("UNLINK", *keys))
         self._standing.pop((queue_key, segment), None)
+
+    def _keys_there(self, queue_key: QueueKey, segment: str) -> list[str]:
+        """List the keys of a filter that is there: its hash, then its parts."""
+        seeds, *_ = filter_keys(queue_key, segment, 0)
+        (plan,) = several(self._redis.together(("HGET", seeds, "plan")), 1)
+        return [] if plan is None else _keys(queue_key, segment, _read(text(plan)))
 
     def _each(
         self, task: str, queue_key: QueueKey, biz: Biz, segment: Segment, keys: Sequence[bytes]

@@ -6,7 +6,8 @@ day begins when its midnight is first reached, or, where the clock skips that, w
 skipped; so days have 23 or 25 hours twice a year, and none has a gap. Hours are those of the wall
 clock as well, and a shift of the clock ends one; they, and spans of a biz's own, are named by when
 they begin in UTC, as an hour of the wall clock may come twice: ``2026-10-25T00:00Z``,
-``2026-10-25T00:00:00Z``.
+``2026-10-25T00:00:00Z``. A segment of one job alone is named by when that began and by its name:
+``2026-10-25T00:00:00Z.nightly``.
 
 A seed is kept by its key, over the nodes and databases of the generation that is in force when its
 segment begins, going by the segment's name alone (:func:`anchor_of`): the id of a seed says where
@@ -16,14 +17,19 @@ looked up wherever any generation would have it, and stored once all those place
 """
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Final, Protocol
 from zoneinfo import ZoneInfo
 
+from msgspec.structs import replace
+
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.config.documents.policies import SeedPolicy, Span
-from crawlfleet.crawling.frontier.models import Segment
+from crawlfleet.config.documents.rule import Rule
+from crawlfleet.crawling.frontier.models import Segment, SegmentChoice
 from crawlfleet.requests.routing import Shard, generation_at, shard_of
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -40,8 +46,19 @@ FOREVER: Final = Segment(name="forever", starts_at=_EPOCH, ends_at=None)
 NAME: Final = r"[A-Za-z0-9][A-Za-z0-9:._-]{0,63}"
 
 _DATED: Final = re.compile(
-    r"(\d{4})(?:-W(\d\d)|-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d))?Z)?)?)\Z", re.ASCII
+    r"(\d{4})(?:-W(\d\d)|-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d))?Z(?:\.[A-Za-z0-9._-]+)?)?)?)\Z",
+    re.ASCII,
 )
+#: Of a job's name its segment has so much; a longer one is told from others by a digest.
+_OF_NAME: Final = 43
+_DIGEST: Final = 8
+#: Spans that a start may choose, by their longest.
+_SPANS: Final[dict[str, tuple[Span, timedelta]]] = {
+    SegmentChoice.HOUR: (Span.HOUR, _HOUR),
+    SegmentChoice.DAY: (Span.DAY, _DAY),
+    SegmentChoice.WEEK: (Span.WEEK, 7 * _DAY),
+    SegmentChoice.MONTH: (Span.MONTH, 31 * _DAY),
+}
 
 
 class SegmentResolver(Protocol):
@@ -75,6 +92,66 @@ def segment_of(policy: SeedPolicy, at: datetime) -> Segment:
     )
 
 
+def choice_in_force(choice: SegmentChoice | None, reader: object) -> SegmentChoice | None:
+    """Return the choice that holds for a job: its own segment, unless it is said otherwise.
+
+    None where pages of the reader lead nowhere: a rule without ``follow``.
+    """
+    if isinstance(reader, Rule) and not reader.follow:
+        return choice
+    return SegmentChoice.JOB if choice is None else choice
+
+
+def choice_problem(policy: SeedPolicy, choice: SegmentChoice | None) -> str | None:
+    """Return why a job of a biz cannot choose a segment; None where it can.
+
+    Seeds are found by the generations of a biz, which may be removed once seeds of its own longest
+    segment have gone (config.validation): none may be longer.
+    """
+    known = _SPANS.get(choice) if choice is not None else None
+    if known is None or policy.span is Span.FOREVER or policy.segment_resolver is not None:
+        return None
+    own = next((longest for span, longest in _SPANS.values() if span is policy.span), None)
+    if own is None:
+        own = timedelta(seconds=policy.span_seconds or _DAY.total_seconds())
+    if known[1] <= own:
+        return None
+    return f"is longer than a segment of the biz (seeds.span: {policy.span})"
+
+
+def segment_of_job(choice: SegmentChoice | None, job: str, started_at: datetime) -> str | None:
+    """Return what the requests of a job carry of its choice (:func:`segment_in`).
+
+    >>> segment_of_job(SegmentChoice.JOB, "nightly", datetime(2026, 3, 1, 20, tzinfo=UTC))
+    '2026-03-01T20:00:00Z.nightly'
+    """
+    if choice is not SegmentChoice.JOB:
+        return None if choice in {None, SegmentChoice.BIZ} else choice
+    if len(job) > _OF_NAME:
+        digest = blake2b(job.encode(), digest_size=_DIGEST).hexdigest()
+        job = f"{job[: _OF_NAME - len(digest) - 1]}.{digest}"
+    return f"{started_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}.{job}"
+
+
+def is_of_job(carried: str | None) -> bool:
+    """Tell whether what a request carries is a segment of its job alone."""
+    return carried is not None and carried not in _SPANS
+
+
+def segment_in(
+    resolver: "SegmentResolver", policy: SeedPolicy, carried: str | None, at: datetime
+) -> Segment:
+    """Return the segment of a moment that a request's links are known in.
+
+    ``carried`` is what the request says of it. A job's own goes on for as long as links are found.
+    """
+    if carried is None:
+        return resolver(policy, at)
+    if carried in _SPANS:
+        return segment_of(replace(policy, span=_SPANS[carried][0]), at)
+    return Segment(name=carried, starts_at=anchor_of(carried), ends_at=at + _DAY)
+
+
 def anchor_of(name: str) -> datetime:
     """Return a moment near the segment's start, by its name alone: seeds are routed by it.
 
@@ -97,6 +174,28 @@ def anchor_of(name: str) -> datetime:
         return datetime(year or 1, month or 1, day or 1, hour, minute, second, tzinfo=UTC)
     except ValueError:
         return _EPOCH
+
+
+def until_of(name: str) -> datetime:
+    """Return about when a segment ends, by its name alone; a job's counts from its start.
+
+    Names that say no time, such as ``forever`` and those of other resolvers, have no end.
+
+    >>> [until_of(name).day for name in ("2026-03-01", "2026-W10", "2026-03-01T20:00:00Z.nightly")]
+    [2, 9, 1]
+    """
+    found = _DATED.match(name)
+    if found is None or found[1] == "9999":
+        return datetime.max.replace(tzinfo=UTC)
+    _, week, _, day, hour, _, second = found.groups()
+    if hour is not None:
+        return anchor_of(name) + (_HOUR if second is None else timedelta())
+    return anchor_of(name) + (7 if week is not None else 31 if day is None else 1) * _DAY
+
+
+def newest_first(names: Iterable[str]) -> list[str]:
+    """Sort segments by time; by name the weeks of a year would stand before all of its days."""
+    return sorted(names, key=lambda name: (until_of(name), name), reverse=True)
 
 
 def _custom(seconds: float, zone: ZoneInfo, at: datetime) -> Segment:

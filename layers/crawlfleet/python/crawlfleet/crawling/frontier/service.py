@@ -11,31 +11,17 @@ import msgspec
 
 from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.lookup import biz_of
+from crawlfleet.crawling.frontier import models
 from crawlfleet.crawling.frontier.adding import Frontier
 from crawlfleet.crawling.frontier.dispatch import SeedDispatcher
-from crawlfleet.crawling.frontier.models import (
-    AddResult,
-    Seed,
-    SeedSelection,
-    SeedSpec,
-    SeedState,
-    SeedTotals,
-)
 from crawlfleet.crawling.frontier.segments import NAME
-from crawlfleet.kernel.errors import (
-    ConflictError,
-    CrawlfleetError,
-    InvalidRequestError,
-    NotFoundError,
-    Problem,
-    StoreUnavailableError,
-)
+from crawlfleet.kernel import errors
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.paging import Listing
 from crawlfleet.kernel.queue_key import QueueKey
 
 _SEED: Final = re.compile(rf"{NAME}/[0-9a-f]{{32}}\Z")
-_ENDED: Final = frozenset({SeedState.FINISHED, SeedState.FAILED})
+_ENDED: Final = frozenset({models.SeedState.FINISHED, models.SeedState.FAILED})
 #: Digits that may end an id.
 _HEX: Final = 16
 
@@ -49,39 +35,41 @@ class SeedsChanged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def add_seeds(
-    frontier: Frontier,
+    dispatcher: SeedDispatcher,
     tree: Tree,
     tenant: str,
     biz_name: str,
-    specs: Sequence[SeedSpec | InvalidRequestError],
+    specs: Sequence[models.SeedSpec | errors.InvalidRequestError],
     now: datetime,
-) -> list[AddResult | InvalidRequestError]:
+) -> list[models.AddResult | errors.InvalidRequestError]:
     """Add a batch; one result each, in order. Errors name their fields as ``seeds[3].url``.
 
     An entry that could not be read comes as its error and goes back as its answer; one without a
-    rule is of the only one that its biz has.
+    rule is of the only one that its biz has. Added again after a StoreUnavailableError, nothing is
+    doubled. Each counts towards the biz's rate, as a submission does.
 
     Raises:
-        UnknownBizError: the tenant has no such biz.
-        StoreUnavailableError: MongoDB does not answer; added again, nothing is doubled.
+        BacklogFullError: the biz takes no more for now; nothing is stored.
     """
     queue_key, biz = biz_of(tree, tenant, biz_name)
-    answers: dict[int, AddResult | InvalidRequestError] = {}
-    judged: dict[int, SeedSpec] = {}
+    answers: dict[int, models.AddResult | errors.InvalidRequestError] = {}
+    judged: dict[int, models.SeedSpec] = {}
     for index, one in enumerate(specs):
-        if isinstance(one, InvalidRequestError):
+        if isinstance(one, errors.InvalidRequestError):
             answers[index] = one
         elif not one.rule and len(biz.readers) != 1:
             names = ", ".join(biz.readers[:10])
-            problem = Problem(f"seeds[{index}].rule", f"is missing; this biz has: {names}")
-            answers[index] = InvalidRequestError([problem])
+            problem = errors.Problem(f"seeds[{index}].rule", f"is missing; this biz has: {names}")
+            answers[index] = errors.InvalidRequestError([problem])
         else:
             judged[index] = one if one.rule else msgspec.structs.replace(one, rule=biz.readers[0])
-    reported = frontier.add_each(queue_key, biz, list(judged.values()), now)
+    if judged:
+        dispatcher.submission.make_room(tree, queue_key, len(judged), biz.intake, now)
+    reported = dispatcher.add_each(queue_key, biz, list(judged.values()), now)
     for index, answer in zip(judged, reported, strict=True):
-        if isinstance(answer, Problem):
+        if isinstance(answer, errors.Problem):
             field = f"seeds[{index}].{answer.field}"
-            answers[index] = InvalidRequestError([Problem(field, answer.message)])
+            answers[index] = errors.InvalidRequestError([errors.Problem(field, answer.message)])
         else:
             answers[index] = answer
     return [answers[index] for index in range(len(specs))]
@@ -94,7 +82,7 @@ def dispatch_added(
     queue_key, biz = biz_of(tree, tenant, biz_name)
     try:
         dispatcher.dispatch(tree, queue_key, biz, now, most=count)
-    except CrawlfleetError as error:
+    except errors.CrawlfleetError as error:
         warn("seeds are stored, and dispatched by the next tick", error)
 
 
@@ -103,11 +91,11 @@ def list_seeds(
     tree: Tree,
     tenant: str,
     biz_name: str,
-    meant: SeedSelection,
+    meant: models.SeedSelection,
     *,
     cursor: str | None,
     limit: int,
-) -> Listing[Seed]:
+) -> Listing[models.Seed]:
     """Return a page of seeds, in the order of segment and key."""
     queue_key, biz = biz_of(tree, tenant, biz_name)
     found = _find(frontier, queue_key, biz, meant, _place(cursor), limit + 1)
@@ -117,13 +105,13 @@ def list_seeds(
 
 def seed_totals(
     frontier: Frontier, tree: Tree, tenant: str, biz_name: str, now: datetime
-) -> list[SeedTotals]:
+) -> list[models.SeedTotals]:
     """Count the seeds by segment and state, the newest first, and the bytes of their filters."""
     queue_key, biz = biz_of(tree, tenant, biz_name)
     totals = frontier.seeds.totals(queue_key, biz, now)
     try:
         sizes = [frontier.filter.size(queue_key, each.segment) for each in totals]
-    except StoreUnavailableError as error:
+    except errors.StoreUnavailableError as error:
         warn("seeds are counted without their filters", error)
         return totals
     replace = msgspec.structs.replace
@@ -132,18 +120,16 @@ def seed_totals(
 
 def release_seed(
     frontier: Frontier, tree: Tree, tenant: str, biz_name: str, seed: str, by: str, now: datetime
-) -> Seed:
+) -> models.Seed:
     """Make one failed or finished seed ready again; return it as it stands then.
 
-    Raises:
-        NotFoundError: there is no such seed.
-        ConflictError: it has not ended.
+    Raises NotFoundError if there is no such seed, ConflictError if it has not ended.
     """
     queue_key, biz = biz_of(tree, tenant, biz_name)
     [seed_id] = _ids([seed], "seed")
     if not frontier.seeds.release(queue_key, biz, [seed_id], f"released by {by}", now):
         found = _get(frontier, queue_key, biz, seed_id)
-        raise ConflictError(f"the seed has not ended: it is {found.state.label}")
+        raise errors.ConflictError(f"the seed has not ended: it is {found.state.label}")
     return _get(frontier, queue_key, biz, seed_id)
 
 
@@ -167,7 +153,7 @@ def release_those(
     tree: Tree,
     tenant: str,
     biz_name: str,
-    meant: SeedSelection,
+    meant: models.SeedSelection,
     by: str,
     now: datetime,
     *,
@@ -176,12 +162,11 @@ def release_those(
 ) -> SeedsChanged:
     """Make up to ``limit`` seeds of a filter ready again; failed ones unless it says.
 
-    Raises:
-        InvalidRequestError: the filter names a state in which no seed can be released.
+    Raises InvalidRequestError if the filter names a state in which no seed can be released.
     """
-    state = SeedState.FAILED if meant.state is None else meant.state
+    state = models.SeedState.FAILED if meant.state is None else meant.state
     if state not in _ENDED:
-        raise InvalidRequestError.of("filter.state", "must be failed or finished")
+        raise errors.InvalidRequestError.of("filter.state", "must be failed or finished")
     queue_key, biz = biz_of(tree, tenant, biz_name)
     meant = msgspec.structs.replace(meant, state=state)
     found = _find(frontier, queue_key, biz, meant, _place(cursor), limit)
@@ -193,14 +178,10 @@ def release_those(
 
 
 def forget_seed(frontier: Frontier, tree: Tree, tenant: str, biz_name: str, seed: str) -> None:
-    """Remove one seed, so that its URL is accepted anew.
-
-    Raises:
-        NotFoundError: there is no such seed.
-    """
+    """Remove one seed, so that its URL is accepted anew; NotFoundError if there is none."""
     queue_key, biz = biz_of(tree, tenant, biz_name)
     if not _forget(frontier, queue_key, biz, _ids([seed], "seed")):
-        raise NotFoundError(f"there is no seed {seed[:120]!r}")
+        raise errors.NotFoundError(f"there is no seed {seed[:120]!r}")
 
 
 def forget_seeds(
@@ -216,7 +197,7 @@ def forget_those(
     tree: Tree,
     tenant: str,
     biz_name: str,
-    meant: SeedSelection,
+    meant: models.SeedSelection,
     *,
     cursor: str | None,
     limit: int,
@@ -246,17 +227,17 @@ def _find(
     frontier: Frontier,
     queue_key: QueueKey,
     biz: Biz,
-    meant: SeedSelection,
+    meant: models.SeedSelection,
     after: str | None,
     limit: int,
-) -> list[Seed]:
+) -> list[models.Seed]:
     state = None if meant.state is None else int(meant.state)
     return frontier.seeds.find(
         queue_key, biz, segment=meant.segment, state=state, after=after, limit=limit
     )
 
 
-def _get(frontier: Frontier, queue_key: QueueKey, biz: Biz, seed_id: str) -> Seed:
+def _get(frontier: Frontier, queue_key: QueueKey, biz: Biz, seed_id: str) -> models.Seed:
     segment = seed_id.rpartition("/")[0]
     # What follows an id without its last digit is that id, or one that differs there.
     found = frontier.seeds.find(
@@ -265,21 +246,21 @@ def _get(frontier: Frontier, queue_key: QueueKey, biz: Biz, seed_id: str) -> See
     for seed in found:
         if seed.id == seed_id:
             return seed
-    raise NotFoundError(f"there is no seed {seed_id!r}")
+    raise errors.NotFoundError(f"there is no seed {seed_id!r}")
 
 
 def _ids(seeds: Sequence[str], field: str) -> list[str]:
     wrong = [
-        Problem(field if field == "seed" else f"{field}[{index}]", "is no seed: segment/key")
+        errors.Problem(field if field == "seed" else f"{field}[{index}]", "is no seed: segment/key")
         for index, seed in enumerate(seeds)
         if not _SEED.match(seed)
     ]
     if wrong:
-        raise InvalidRequestError(wrong)
+        raise errors.InvalidRequestError(wrong)
     return list(seeds)
 
 
-def _cursor(seeds: Sequence[Seed]) -> str | None:
+def _cursor(seeds: Sequence[models.Seed]) -> str | None:
     if not seeds:
         return None
     return base64.urlsafe_b64encode(seeds[-1].id.encode()).decode().rstrip("=")
@@ -293,5 +274,5 @@ def _place(cursor: str | None) -> str | None:
     except (ValueError, binascii.Error):
         place = ""
     if not _SEED.match(place):
-        raise InvalidRequestError.of("cursor", "is no cursor of this list")
+        raise errors.InvalidRequestError.of("cursor", "is no cursor of this list")
     return place

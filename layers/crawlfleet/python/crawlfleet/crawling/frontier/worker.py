@@ -5,24 +5,30 @@ again, and each is a seed once. A worker dispatches seeds of those queue keys in
 any; the scheduler's tick does it for all.
 """
 
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from threading import Lock
 from typing import Final
 
 from crawlfleet.config.documents.biz import Biz, Tree
+from crawlfleet.config.lookup import active_queues, is_suspended, share_of
 from crawlfleet.crawling.frontier.adding import spec_of_link
-from crawlfleet.crawling.frontier.dispatch import SeedDispatcher
-from crawlfleet.crawling.frontier.models import SeedSpec
-from crawlfleet.kernel.errors import InvalidRequestError, Problem
-from crawlfleet.kernel.fairness import rotated
+from crawlfleet.crawling.frontier.dispatch import RECHECKED_A_CALL, SeedDispatcher, why_dead
+from crawlfleet.crawling.frontier.models import AddResult, SeedSpec
+from crawlfleet.crawling.frontier.segments import is_of_job
+from crawlfleet.kernel.errors import InvalidRequestError, Problem, StoreError
+from crawlfleet.kernel.fairness import TENANT, by_shares, in_turns
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
-from crawlfleet.kernel.time import STEADY, SteadyTime
-from crawlfleet.requests.models import Claim, is_visit
-from crawlfleet.requests.outcomes import Dead, Done, Outcome, Retry
+from crawlfleet.kernel.time import STEADY, Clock, SteadyTime
+from crawlfleet.requests.models import Claim, Link
+from crawlfleet.requests.outcomes import Done, Outcome, Retry
+from crawlfleet.requests.visits import is_visit
 
 #: Links added in one call.
 LINKS_A_CALL: Final = 2_000
@@ -30,48 +36,40 @@ LINKS_A_CALL: Final = 2_000
 ACTIVE_SECONDS: Final = 60.0
 #: Requests made seeds while they ran that a worker remembers.
 MOST_RUNNING: Final = 10_000
+#: Pages that a worker remembers to have met in a job: each is counted once.
+MOST_MET: Final = 50_000
+#: Calls in which one queue key's seeds are rechecked in a tick: after a night without workers all
+#: that were dispatched have expired.
+RECHECKS: Final = 20
 #: The tick has other things to do than to wait for a silent node, one queue key after the other.
 MARGIN_SECONDS: Final = 60.0
 
 Outcomes = Sequence[tuple[Claim, Outcome]]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class FrontierClient:
     """The frontier as one worker uses it. Its methods block, and may be called by threads.
 
-    Args:
-        seeds: Adds, dispatches and ends seeds.
-        clock: The time.
-        steady: Measures how long ago something was met under a queue key.
-        links_a_call: Links that are added in one call.
-        most_running: Requests made seeds while they ran that are remembered till they end; the tick
-            rechecks the oldest beyond.
+    ``steady`` measures how long ago something was met under a queue key. The tick rechecks the
+    oldest requests beyond ``most_running``.
     """
 
-    def __init__(
-        self,
-        seeds: SeedDispatcher,
-        clock: Callable[[], datetime],
-        steady: SteadyTime = STEADY,
-        links_a_call: int = LINKS_A_CALL,
-        most_running: int = MOST_RUNNING,
-    ) -> None:
-        self._seeds = seeds
-        self._clock = clock
-        self._now = steady.now
-        self._links_a_call = links_a_call
-        self._most_running = most_running
-        self._active: dict[QueueKey, float] = {}
-        # By queue key too: counters give several queue keys the same ids.
-        self._running: dict[tuple[QueueKey, RequestId], str] = {}
-        self._lock = Lock()
+    seeds: SeedDispatcher
+    clock: Clock
+    steady: SteadyTime = STEADY
+    links_a_call: int = LINKS_A_CALL
+    most_running: int = MOST_RUNNING
+    _active: dict[QueueKey, float] = field(default_factory=dict, init=False)
+    # By queue key too: counters give several queue keys the same ids.
+    _running: dict[tuple[QueueKey, RequestId], str] = field(default_factory=dict, init=False)
+    _met: dict[int, None] = field(default_factory=dict, init=False)
+    _lock: Lock = field(default_factory=Lock, init=False)
 
     def add_links(self, queue_key: QueueKey, biz: Biz, outcomes: Outcomes) -> int:
         """Add what was found to go on with; return how many are new.
 
-        Raises:
-            StoreUnavailableError: some may not have been added: the outcomes must not be stored
-                yet.
+        With a StoreUnavailableError some may be missing: the outcomes must not be stored yet.
         """
         self._add_running(queue_key, biz, outcomes)
         # One after another: a hundred pages may have millions of links.
@@ -81,31 +79,61 @@ class FrontierClient:
             if isinstance(outcome, Done)
             for link in outcome.links
         )
-        now, new, refused = self._clock(), 0, 0
+        now, new, refused = self.clock(), 0, 0
         why: InvalidRequestError | None = None
-        while part := list(islice(specs, self._links_a_call)):
-            self._active[queue_key] = self._now()
-            for one in self._seeds.add_each(queue_key, biz, part, now):
+        while part := list(islice(specs, self.links_a_call)):
+            self._active[queue_key] = self.steady.now()
+            added = self.seeds.add_each(queue_key, biz, part, now)
+            for one in added:
                 if isinstance(one, Problem):
                     refused, why = refused + 1, why or InvalidRequestError([one])
                 else:
                     new += one.accepted
+            self._count_known(queue_key, biz, zip(part, added, strict=True))
         if why is not None:
             warn(f"{refused} links of {queue_key.biz} cannot be seeds", why)
         return new
 
+    def _count_known(
+        self,
+        queue_key: QueueKey,
+        biz: Biz,
+        added: Iterable[tuple[SeedSpec, AddResult | Problem]],
+    ) -> None:
+        """Count, in their jobs, the links that are not followed as somebody else's seed is known.
+
+        Each page counts once a worker and job, as long as the worker remembers it. In a segment of
+        a job's own there is nobody else.
+        """
+        doubtful: dict[tuple[str, str], str] = {}
+        with self._lock:
+            for spec, one in added:
+                if isinstance(one, Problem) or spec.job is None or is_of_job(spec.segment):
+                    continue
+                seed = f"{one.segment}/{one.key}"
+                met = hash((queue_key, spec.job, seed))
+                if met not in self._met and not one.accepted:
+                    doubtful[spec.job, seed] = one.segment
+                self._met[met] = None
+            while len(self._met) > MOST_MET:
+                del self._met[next(iter(self._met))]
+        if not doubtful:
+            return
+        try:
+            owners = self.seeds.seeds.jobs_of(queue_key, biz, [seed for _, seed in doubtful])
+            known: dict[str, Counter[str]] = defaultdict(Counter)
+            for (job, seed), segment in doubtful.items():
+                if owners.get(seed) != job:
+                    known[job][segment] += 1
+            if self.seeds.jobs is not None and known:
+                self.seeds.jobs.note_known(queue_key.tenant, queue_key.biz, known)
+        except StoreError as error:
+            warn("links that were known are not counted in their jobs", error)
+
     def _add_running(self, queue_key: QueueKey, biz: Biz, outcomes: Outcomes) -> None:
         """Make seeds of what was submitted as it is and has links: some may lead back to it."""
         begun = [
-            SeedSpec(
-                url=claim.request.body.url,
-                rule=claim.request.body.rule,
-                depth=claim.request.body.depth,
-                job=claim.request.job,
-                priority=claim.request.priority,
-                pool=claim.request.pool,
-                found_by=claim.request.id,
-            )
+            spec_of_link(claim, Link(url=claim.request.body.url, depth=claim.request.body.depth))
             for claim, outcome in outcomes
             if isinstance(outcome, Done)
             and outcome.links
@@ -114,11 +142,14 @@ class FrontierClient:
         ]
         if not begun:
             return
-        running = self._seeds.add_running(queue_key, biz, begun, self._clock())
+        running, there = self.seeds.add_running(queue_key, biz, begun, self.clock())
         with self._lock:
+            # They are read now, whoever made them known.
+            for job in {spec.job for spec in begun}:
+                self._met.update((hash((queue_key, job, seed)), None) for seed in there)
             for request_id, seed in running.items():
                 self._running[queue_key, request_id] = seed
-            while len(self._running) > self._most_running:
+            while len(self._running) > self.most_running:
                 del self._running[next(iter(self._running))]
 
     def ended(
@@ -130,15 +161,15 @@ class FrontierClient:
         """
         try:
             if running := self._ends_of_running(queue_key, outcomes, lost):
-                self._seeds.seeds.ended(queue_key, biz, running, self._clock())
+                self.seeds.seeds.ended(queue_key, biz, running, self.clock())
             ours = [
                 (claim, outcome)
                 for claim, outcome in outcomes
                 if claim.request.body.seed is not None and claim.request.id not in lost
             ]
             if ours:
-                self._active[queue_key] = self._now()
-                self._seeds.end(queue_key, biz, ours, self._clock())
+                self._active[queue_key] = self.steady.now()
+                self.seeds.end(queue_key, biz, ours, self.clock())
         except Exception as error:  # noqa: BLE001  they are rechecked when their time is up
             warn("seeds have ended, which is found out later", error)
 
@@ -154,10 +185,7 @@ class FrontierClient:
             with self._lock:
                 seed = self._running.pop((queue_key, an_id), None)
             if seed is not None and an_id not in lost:
-                why = ""
-                if isinstance(outcome, Dead):
-                    why = f"request {an_id} is dead: {outcome.error}"
-                ends[seed] = an_id, why
+                ends[seed] = an_id, why_dead(an_id, outcome)
         return ends
 
     def dispatch(self, tree: Tree) -> int:
@@ -165,36 +193,46 @@ class FrontierClient:
         made = 0
         for queue_key, seen_at in list(self._active.items()):
             biz = tree.bizs.get(queue_key.tenant, {}).get(queue_key.biz)
-            if biz is None or self._now() - seen_at > ACTIVE_SECONDS:
+            rests = is_suspended(tree, queue_key.tenant)
+            if biz is None or rests or self.steady.now() - seen_at > ACTIVE_SECONDS:
                 self._active.pop(queue_key, None)
                 continue
             try:
-                count = self._seeds.dispatch(tree, queue_key, biz, self._clock())
+                count = self.seeds.dispatch(tree, queue_key, biz, self.clock())
             except Exception as error:  # noqa: BLE001  the next one, or the tick, does it
                 warn("seeds could not be dispatched", error)
                 continue
             if count:
-                self._active[queue_key] = self._now()
+                self._active[queue_key] = self.steady.now()
             made += count
         return made
 
 
 def tend_seeds(
-    seeds: SeedDispatcher, tree: Tree, now: datetime, time_left: Callable[[], float]
+    seeds: SeedDispatcher,
+    tree: Tree,
+    now: datetime,
+    time_left: Callable[[], float],
+    steady: SteadyTime = STEADY,
 ) -> int:
     """Dispatch what is due under every queue key, and recheck what is overdue; how many.
 
     A queue key that cannot be served is logged and stops no other; what there is no time for is
-    done by a later tick: each begins with another queue key.
+    done by a later tick: each begins with another tenant, and goes on with who took least time.
     """
     made = 0
-    for queue_key in rotated(tree.queues(), now):
+    shares, turns = partial(share_of, tree), in_turns(active_queues(tree), now)
+    for queue_key in by_shares(turns, TENANT, shares, steady.now):
         biz = tree.bizs[queue_key.tenant][queue_key.biz]
         if time_left() < MARGIN_SECONDS:
             break
         try:
             made += seeds.dispatch(tree, queue_key, biz, now)
-            seeds.recheck(queue_key, biz, now)
+            for _ in range(RECHECKS):
+                if seeds.recheck(queue_key, biz, now) < RECHECKED_A_CALL:
+                    break
+                if time_left() < MARGIN_SECONDS:
+                    break
         except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
             warn(f"seeds of {queue_key.biz} could not be dispatched", error)
     return made

@@ -1,252 +1,97 @@
 """Ask for host slots before a request begins; report how hosts answered (SPEC.md H3).
 
 Redis grants the slots (crawling.politeness.redis); robots.txt says what may be fetched
-(crawling.politeness.robots). :class:`LocalScheduler` begins the leased requests when their slots
-have come and a permit is free, which costs nothing while none has to wait.
+(crawling.politeness.robots), and ``local_scheduler`` begins the leased requests.
 """
 
-import asyncio
-import heapq
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import count
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urljoin
 
 from crawlfleet.config.documents.biz import Biz, Tree
-from crawlfleet.config.lookup import ConfigCentre
-from crawlfleet.crawling.politeness.models import (
-    PERMIT_SECONDS,
-    HostAsk,
-    HostReport,
-    host_limits,
-    interval_of,
-    limits_for,
-)
-from crawlfleet.crawling.politeness.redis import RedisHosts
+from crawlfleet.config.in_force import SsmConfig
+from crawlfleet.config.lookup import share_of
+from crawlfleet.crawling.politeness import models
+from crawlfleet.crawling.politeness.local_scheduler import HostKey, LocalScheduler
 from crawlfleet.crawling.politeness.robots import RobotsBook
-from crawlfleet.kernel.errors import (
-    ConnectFailedError,
-    CrawlfleetError,
-    FetchError,
-    FetchTimeoutError,
-    RobotsUnknownError,
-    ServerFaultError,
-    ThrottledError,
-)
-from crawlfleet.kernel.hosts import host_of
+from crawlfleet.kernel import errors
+from crawlfleet.kernel.hosts import host_of, origin_of, site_of
 from crawlfleet.kernel.queue_key import QueueKey
-from crawlfleet.kernel.time import STEADY, SteadyTime
+from crawlfleet.kernel.time import STEADY, Clock, SteadyTime
 from crawlfleet.requests.leased import LeasedRequest
 
-#: A host and a tenant.
-HostKey: TypeAlias = tuple[str, str]
-#: Timers are not exact: a slot this near has come.
-_NEAR_SECONDS: Final = 0.002
-#: A request that begins with no more delay than this began in time.
-_IN_TIME_SECONDS: Final = 0.01
-
-
-class _Host:
-    __slots__ = ("blocked", "next_at", "permits", "running", "slots")
-
-    def __init__(self) -> None:
-        self.permits, self.running = 1, 0
-        #: Nothing begins before: late slots keep their distance.
-        self.next_at = 0.0
-        #: Requests that have a slot and have not begun.
-        self.slots = 0
-        self.blocked: deque[LeasedRequest] = deque()
-
-
-class LocalScheduler:
-    """Order the leased requests of a worker by their slots. Used from the event loop only.
-
-    Runners take from ``ready``; for each request that they take, :meth:`end` follows.
-    """
-
-    def __init__(self, steady: SteadyTime = STEADY) -> None:
-        self._now = steady.now
-        self.ready: asyncio.Queue[LeasedRequest | None] = asyncio.Queue()
-        self._hosts: dict[HostKey, _Host] = {}
-        self._timed: list[tuple[float, int, LeasedRequest]] = []
-        # The host of each request in flight: redirects lead to other hosts.
-        self._places: dict[LeasedRequest, HostKey] = {}
-        self._order = count()
-        self._timer: asyncio.TimerHandle | None = None
-        self._rings_at = 0.0
-
-    @property
-    def waiting(self) -> int:
-        """Count the requests that could begin now and have no runner."""
-        return self.ready.qsize()
-
-    def running(self, key: HostKey, but: LeasedRequest | None = None) -> int:
-        """Count the requests in flight or with a slot; ``but`` one. Safe in any thread.
-
-        A request that goes on at its host needs no second permit there: it would wait for itself.
-        """
-        host = self._hosts.get(key)
-        if host is None:
-            return 0
-        own = but is not None and self._places.get(but) == key
-        return max(0, host.running + host.slots - own)
-
-    def busy(self) -> dict[HostKey, int]:
-        """:meth:`running` of every host that has any."""
-        return {key: host.running + host.slots for key, host in self._hosts.items()}
-
-    def hosts(self, most: int) -> tuple[HostKey, ...]:
-        """Get up to so many hosts of :meth:`busy`. Safe in any thread."""
-        return tuple(self._hosts)[:most]
-
-    def add(self, leased: LeasedRequest) -> None:
-        """Add a request that has a slot, or needs none."""
-        host = self._hosts.get(leased.host)
-        if host is None:
-            host = self._hosts[leased.host] = _Host()
-        host.permits = max(1, leased.permits)
-        host.slots += 1
-        if leased.slot_at is None or leased.slot_at <= self._now() + _NEAR_SECONDS:
-            self._come(host, leased)
-        else:
-            self._wait(leased, leased.slot_at)
-
-    def end(self, leased: LeasedRequest) -> None:
-        """End a request that a runner took, however it ended."""
-        key = self._places.pop(leased)
-        host = self._hosts[key]
-        host.running -= 1
-        for _ in range(min(len(host.blocked), host.permits - host.running)):
-            self._come(host, host.blocked.popleft())
-        if not host.running and not host.slots:
-            del self._hosts[key]
-
-    def go_on(self, leased: LeasedRequest, key: HostKey) -> None:
-        """Move a request in flight to a host where it has a slot; it leaves the last one."""
-        if self._places.get(leased, key) == key:
-            return
-        self.end(leased)
-        self._hosts.setdefault(key, _Host()).running += 1
-        self._places[leased] = key
-
-    def close(self, runners: int) -> None:
-        """End each runner once it has nothing left to take."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        for _ in range(runners):
-            self.ready.put_nowait(None)
-
-    def _come(self, host: _Host, leased: LeasedRequest) -> None:
-        if host.running >= host.permits:
-            host.blocked.append(leased)
-            return
-        now = self._now()
-        if host.next_at > now + _NEAR_SECONDS:
-            self._wait(leased, host.next_at)
-            return
-        # A slot that comes in time sets the pace, not the timer's little delay.
-        slot_at = leased.slot_at
-        begun_at = now if slot_at is None or now - slot_at > _IN_TIME_SECONDS else slot_at
-        host.next_at = begun_at + leased.interval_seconds
-        host.slots -= 1
-        host.running += 1
-        self._places[leased] = leased.host
-        self.ready.put_nowait(leased)
-
-    def _wait(self, leased: LeasedRequest, until: float) -> None:
-        heapq.heappush(self._timed, (until, next(self._order), leased))
-        self._set_timer()
-
-    def _set_timer(self) -> None:
-        first = self._timed[0][0]
-        if self._timer is not None:
-            if self._rings_at <= first:
-                return
-            self._timer.cancel()
-        self._rings_at = first
-        delay = max(0.0, first - self._now())
-        self._timer = asyncio.get_running_loop().call_later(delay, self._ring)
-
-    def _ring(self) -> None:
-        self._timer = None
-        now = self._now() + _NEAR_SECONDS
-        come = []
-        while self._timed and self._timed[0][0] <= now:
-            come.append(heapq.heappop(self._timed)[2])
-        for leased in come:
-            self._come(self._hosts[leased.host], leased)
-        if self._timed:
-            self._set_timer()
-
+if TYPE_CHECKING:
+    from crawlfleet.crawling.politeness.redis import RedisHosts
 
 #: Unsent reports are kept of so many hosts, the oldest beyond dropped: permits end by themselves,
 #: and an overloaded host says so again.
 MOST_UNREPORTED: Final = 2_000
 #: A host with requests in flight is reported at least this often.
-_KEEP_SECONDS: Final = PERMIT_SECONDS / 3
+_KEEP_SECONDS: Final = models.PERMIT_SECONDS / 3
+
+
+class _Answers:
+    """``back_off_until`` ends the back-off that a host asked for and that could not be reported."""
+
+    __slots__ = ("answered", "back_off_until", "overloads", "retry_after", "seconds")
+
+    def __init__(self) -> None:
+        self.answered = self.overloads = 0
+        self.seconds = self.retry_after = self.back_off_until = 0.0
+
+    def keep(self, seen: models.HostReport | models.OwnAnswers, now: float) -> None:
+        """Add what could not be reported."""
+        self.answered += seen.answered
+        self.seconds += seen.seconds * seen.answered
+        self.overloads += seen.overloads
+        self.back_off_until = max(self.back_off_until, now + seen.retry_after_seconds)
+
+    def retry_after_seconds(self, now: float) -> float:
+        """Return how long the host asked to be left alone from now on."""
+        return max(self.retry_after, self.back_off_until - now)
 
 
 class _Seen:
-    """``back_off_until`` ends the back-off that a host asked for and that could not be reported."""
+    """Answers of the host itself, and the ends of the tenant's ``own`` downloads."""
 
-    __slots__ = ("answered", "back_off_until", "failed", "overloads", "retry_after", "seconds")
+    __slots__ = ("failed", "host", "own")
 
     def __init__(self) -> None:
-        self.answered = self.failed = self.overloads = 0
-        self.seconds = self.retry_after = self.back_off_until = 0.0
+        self.failed, self.host, self.own = 0, _Answers(), _Answers()
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Requests that got no slot: until when they wait, and for what (a grant's ``why``).
+    """Requests of a site that got no slot: until when they wait, for what (a grant's ``why``).
 
     ``said`` is the reason in their timelines where it is not the host's.
     """
 
-    host: str
+    site: str
     leased: Sequence[LeasedRequest]
     until: datetime
     why: str
     said: str | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class PolitenessClient:
-    """The politeness of one worker.
+    """The politeness of one worker; ``steady`` measures slots and back-offs."""
 
-    Args:
-        hosts: The fleet's slots.
-        config: How hosts are treated.
-        robots: The crawl-delays of sites.
-        scheduler: The worker's requests in flight.
-        worker: Its id.
-        clock: The time.
-        steady: Measures slots and back-offs.
-    """
-
-    def __init__(
-        self,
-        hosts: RedisHosts,
-        config: ConfigCentre,
-        robots: RobotsBook,
-        scheduler: LocalScheduler,
-        worker: str,
-        clock: Callable[[], datetime],
-        steady: SteadyTime = STEADY,
-    ) -> None:
-        self._hosts = hosts
-        self._config = config
-        self._robots = robots
-        self._scheduler = scheduler
-        self._worker = worker
-        self._clock = clock
-        self._now = steady.now
-        self._seen: dict[HostKey, _Seen] = defaultdict(_Seen)
-        # When each host with requests in flight was reported last.
-        self._reported: dict[HostKey, float] = {}
+    hosts: "RedisHosts"
+    config: SsmConfig
+    robots: RobotsBook
+    scheduler: LocalScheduler
+    worker: str
+    clock: Clock
+    steady: SteadyTime = STEADY
+    # By origin and tenant.
+    _seen: dict[HostKey, _Seen] = field(default_factory=lambda: defaultdict(_Seen), init=False)
+    # When each host with requests in flight was reported last.
+    _reported: dict[HostKey, float] = field(default_factory=dict, init=False)
 
     # ---- from the threads that lease -----------------------------------------------------------
 
@@ -258,34 +103,34 @@ class PolitenessClient:
         wanted: Mapping[str, int],
         under_way: LeasedRequest | None = None,
     ) -> dict[str, "GrantedSlots"]:
-        """Reserve slots at hosts, as many as there are up to what is wanted.
+        """Reserve slots for origins, as many as their hosts have up to what is wanted.
 
         A request that is ``under_way`` and asks for its next slot does not count beside itself.
-
-        Raises:
-            StoreUnavailableError: slots cannot be granted now.
+        Raises StoreUnavailableError if slots cannot be granted now.
         """
         if not wanted:
             return {}
         asks = []
-        for host, number in wanted.items():
-            limits = limits_for(tree.stage, biz, host)
-            ask = HostAsk(
+        for origin, number in wanted.items():
+            host = host_of(origin)
+            ask = models.HostAsk(
                 host=host,
+                origin=origin,
                 tenant=queue_key.tenant,
                 count=number,
-                running=self._scheduler.running((host, queue_key.tenant), under_way),
-                interval_seconds=interval_of(limits, self._robots.crawl_delay(host, biz)),
-                concurrency=limits.concurrency,
+                running=self.scheduler.running((host, queue_key.tenant), under_way),
+                interval_seconds=self._interval(tree, biz, host),
+                concurrency=models.limits_for(tree.stage, biz, host).concurrency,
+                share=share_of(tree, queue_key.tenant),
             )
             asks.append(ask)
-        grants = self._hosts.reserve(asks, self._worker)
+        grants = self.hosts.reserve(asks, self.worker)
         # After the answer: a late slot harms nobody, an early one may.
-        at, now = self._now(), self._clock()
+        at, now = self.steady.now(), self.clock()
         slots = {}
-        for grant in grants:
+        for origin, grant in zip(wanted, grants, strict=True):
             self._reported[grant.host, queue_key.tenant] = at
-            slots[grant.host] = GrantedSlots(
+            slots[origin] = GrantedSlots(
                 count=grant.count,
                 first_at=at + grant.wait_seconds,
                 interval_seconds=grant.interval_seconds,
@@ -296,106 +141,167 @@ class PolitenessClient:
             )
         return slots
 
+    def _interval(self, tree: Tree, biz: Biz, host: str) -> float:
+        limits = models.limits_for(tree.stage, biz, host)
+        return models.interval_of(limits, self.robots.crawl_delay(host, biz))
+
     def share_out(
-        self, tree: Tree, queue_key: QueueKey, biz: Biz, leased: Sequence[LeasedRequest]
+        self,
+        tree: Tree,
+        queue_key: QueueKey,
+        biz: Biz,
+        leased: Sequence[LeasedRequest],
+        is_left: Callable[[str, float], bool] = lambda _site, _seconds: False,
     ) -> tuple[list[LeasedRequest], list[Waiting]]:
-        """Give requests their slots, in order; return those with one, and by host those without."""
-        by_host: dict[str, list[LeasedRequest]] = defaultdict(list)
+        """Give requests their slots, in order; return those with one, and by site those without.
+
+        ``is_left`` tells whether requests of a site are left to another worker, by the seconds
+        between the first and the last slot of them; no slots are asked for these.
+        """
+        by_origin: dict[str, list[LeasedRequest]] = defaultdict(list)
         for one in leased:
-            by_host[one.host[0]].append(one)
-        wanted = {host: len(part) for host, part in by_host.items()}
-        slots = self.ask(tree, queue_key, biz, wanted)
+            by_origin[one.origin].append(one)
         granted: list[LeasedRequest] = []
         waiting: list[Waiting] = []
-        for host, part in by_host.items():
-            given = slots[host]
+        for origin, part in list(by_origin.items()):
+            interval = self._interval(tree, biz, host_of(origin))
+            if is_left(site_of(origin), (len(part) - 1) * interval):
+                left = by_origin.pop(origin)
+                waiting.append(Waiting(site_of(origin), left, self.clock(), models.OWNER))
+        wanted = {origin: len(part) for origin, part in by_origin.items()}
+        slots = self.ask(tree, queue_key, biz, wanted)
+        for origin, part in by_origin.items():
+            given = slots[origin]
             given.give(part)
             granted += part[: given.count]
             if given.count < len(part):
-                waiting.append(Waiting(host, part[given.count :], given.again_at, given.why))
+                rest = part[given.count :]
+                waiting.append(Waiting(site_of(origin), rest, given.again_at, given.why))
         return granted, waiting
 
     # ---- from the event loop -------------------------------------------------------------------
 
     def go_on(self, leased: LeasedRequest, host: str) -> None:
         """Follow a redirect to a host whose slot has come."""
-        self._scheduler.go_on(leased, (host, leased.queue_key.tenant))
+        self.scheduler.go_on(leased, (host, leased.queue_key.tenant))
 
-    def saw(self, key: HostKey, seconds: float, error: CrawlfleetError | None) -> None:
+    def saw(
+        self,
+        origin: str,
+        tenant: str,
+        seconds: float,
+        error: errors.CrawlfleetError | None = None,
+        *,
+        proxied: bool = False,
+    ) -> None:
         """Count a download that ended after ``seconds``, with an answer or this error."""
-        if error is not None and not isinstance(error, FetchError):
+        found = observed(origin, seconds, error, proxied=proxied)
+        if found is None:
             return
-        if error is not None and isinstance(error.__cause__, RobotsUnknownError):
-            return  # the page was not asked for
-        silent = isinstance(error, ConnectFailedError | FetchTimeoutError)
-        if error is not None and not error.status and not silent:
-            return  # nothing was asked for, or nothing about the host was learnt
-        overloads = silent or isinstance(error, ThrottledError)
-        seen = self._seen[key if error is None else (_failed_at(error) or key[0], key[1])]
-        if overloads:
-            seen.overloads += 1
-            after = getattr(error, "retry_after_seconds", None) or 0.0
-            seen.retry_after = max(seen.retry_after, after)
+        seen = self._seen[found.origin, tenant]
+        part = seen.own if found.own else seen.host
+        if found.overloaded:
+            part.overloads += 1
+            part.retry_after = max(part.retry_after, found.retry_after_seconds)
         else:
-            seen.answered += 1
-            seen.failed += isinstance(error, ServerFaultError)
-            seen.seconds += seconds
+            part.answered += 1
+            part.seconds += seconds
+            seen.failed += found.failed
 
-    def take_reports(self, *, last: bool = False) -> list[HostReport]:
+    def take_reports(self, *, last: bool = False) -> list[models.HostReport]:
         """Take the reports that are due; the ``last`` time, that nothing is in flight any more."""
-        now, busy, stage = self._now(), self._scheduler.busy(), self._config.current().stage
-        keys = set(self._seen)
+        now, busy, stage = self.steady.now(), self.scheduler.busy(), self.config.current().stage
+        by_host: dict[HostKey, dict[str, _Seen]] = defaultdict(dict)
+        for origin, tenant in tuple(self._seen):
+            seen = self._seen.pop((origin, tenant))
+            by_host[host_of(origin), tenant][origin] = seen
         for key, reported in list(self._reported.items()):
-            if last or key not in busy or now - reported > _KEEP_SECONDS:
-                keys.add(key)
+            if key not in by_host and (last or key not in busy or now - reported > _KEEP_SECONDS):
+                by_host[key][""] = _Seen()
         reports = []
-        for key in keys:
-            seen = self._seen.pop(key, None) or _Seen()
+        for key, origins in by_host.items():
             running = 0 if last else busy.get(key, 0)
             if running:
                 self._reported[key] = now
             else:
                 self._reported.pop(key, None)
-            reports.append(
-                HostReport(
-                    host=key[0],
-                    tenant=key[1],
-                    running=running,
-                    answered=seen.answered,
-                    failed=seen.failed,
-                    seconds=seen.seconds / max(1, seen.answered),
-                    overloads=seen.overloads,
-                    retry_after_seconds=max(seen.retry_after, seen.back_off_until - now),
-                    limits=host_limits(stage, key[0]),
+            for origin, seen in origins.items():
+                host, own = seen.host, seen.own
+                reports.append(
+                    models.HostReport(
+                        host=key[0],
+                        origin=origin,
+                        tenant=key[1],
+                        running=running,
+                        answered=host.answered,
+                        failed=seen.failed,
+                        seconds=host.seconds / max(1, host.answered),
+                        overloads=host.overloads,
+                        retry_after_seconds=host.retry_after_seconds(now),
+                        own=models.OwnAnswers(
+                            answered=own.answered,
+                            seconds=own.seconds / max(1, own.answered),
+                            overloads=own.overloads,
+                            retry_after_seconds=own.retry_after_seconds(now),
+                        ),
+                        limits=models.host_limits(stage, key[0]),
+                    )
                 )
-            )
         return reports
 
-    def keep(self, reports: Sequence[HostReport]) -> None:
+    def keep(self, reports: Sequence[models.HostReport]) -> None:
         """Keep reports that could not be sent, for the next ones.
 
         Some may have arrived. Reported twice, an answer weighs a little more, and an overloaded
         host is backing off already.
         """
-        now = self._now()
+        now = self.steady.now()
         for one in reports:
-            key = one.host, one.tenant
-            seen = self._seen[key]
-            seen.answered += one.answered
+            # Of one without an origin it is said again that nothing is in flight.
+            seen = self._seen[one.origin or f"https://{one.host}", one.tenant]
             seen.failed += one.failed
-            seen.seconds += one.seconds * one.answered
-            seen.overloads += one.overloads
-            seen.back_off_until = max(seen.back_off_until, now + one.retry_after_seconds)
+            seen.host.keep(one, now)
+            seen.own.keep(one.own, now)
         while len(self._seen) > MOST_UNREPORTED:
             del self._seen[next(iter(self._seen))]
 
-    def report(self, reports: Sequence[HostReport]) -> list[HostReport]:
+    def report(self, reports: Sequence[models.HostReport]) -> list[models.HostReport]:
         """Report to the fleet; return what could not be reported. Blocks."""
-        return self._hosts.report(reports, self._worker) if reports else []
+        return self.hosts.report(reports, self.worker) if reports else []
 
 
-def _failed_at(error: FetchError) -> str:
-    """Get the host that failed, which redirects may have led to; "" if unknown.
+def observed(
+    origin: str,
+    seconds: float,
+    error: errors.CrawlfleetError | None = None,
+    *,
+    proxied: bool = False,
+) -> models.Observation | None:
+    """Return what a download tells of a host that ended so; None where it tells nothing.
+
+    What a proxy said, and that there was no connection, only its tenant goes by: anybody can have a
+    proxy that answers 429, and ask a host at a port where nobody listens.
+    """
+    if error is not None and not isinstance(error, errors.FetchError):
+        return None
+    if error is not None and isinstance(error.__cause__, errors.RobotsUnknownError):
+        return None  # the page was not asked for
+    silent = isinstance(error, errors.ConnectFailedError | errors.FetchTimeoutError)
+    if error is not None and not error.status and not silent:
+        return None  # nothing was asked for, or nothing about the host was learnt
+    at = "" if error is None else _failed_at(error)
+    return models.Observation(
+        origin=at or origin,
+        seconds=seconds,
+        own=silent or proxied,
+        overloaded=silent or isinstance(error, errors.ThrottledError),
+        failed=isinstance(error, errors.ServerFaultError),
+        retry_after_seconds=getattr(error, "retry_after_seconds", None) or 0.0,
+    )
+
+
+def _failed_at(error: errors.FetchError) -> str:
+    """Get the origin that failed, which redirects may have led to; "" if unknown.
 
     A failure after a redirect is that of the host that was not reached.
     """
@@ -403,9 +309,9 @@ def _failed_at(error: FetchError) -> str:
     if answer is None:
         return ""
     if error.status or not 300 <= answer.status < 400:
-        return host_of(answer.url)
+        return origin_of(answer.url)
     try:
-        return host_of(urljoin(answer.url, answer.headers.get("location", "")))
+        return origin_of(urljoin(answer.url, answer.headers.get("location", "")))
     except ValueError:  # a site may send us anywhere
         return ""
 
@@ -428,23 +334,3 @@ class GrantedSlots:
             one.slot_at = self.first_at + place * self.interval_seconds
             one.permits = self.permits
             one.interval_seconds = self.interval_seconds
-
-
-#: Why a request waits, for its timeline.
-_WHY: Final = {
-    "rate": "its host is asked for pages at its rate",
-    "concurrency": "as many pages of its host are being fetched as may be",
-    "share": "other tenants use the slots of its host",
-    "back-off": "its host asked for fewer requests",
-    "away": "the Redis node of its host is unavailable",
-    "robots": "its site's robots.txt is read first",
-}
-
-
-def reason(why: str) -> str:
-    """Explain why a request was deferred, by a grant's ``why``.
-
-    >>> reason("rate")
-    'deferred until its host slot: its host is asked for pages at its rate'
-    """
-    return f"deferred until its host slot: {_WHY.get(why, 'its host has none')}"

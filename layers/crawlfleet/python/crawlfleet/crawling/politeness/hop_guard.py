@@ -10,29 +10,21 @@ and the page waits for the next one: for a little while here, else deferred, not
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
 from crawlfleet.config.documents.biz import Tree
-from crawlfleet.config.lookup import ConfigCentre
+from crawlfleet.config.in_force import SsmConfig
+from crawlfleet.config.lookup import proxies_of
 from crawlfleet.crawling.fetching.models import FetchContext, Fetcher, HopGuard
-from crawlfleet.crawling.politeness.client import (
-    GrantedSlots,
-    LocalScheduler,
-    PolitenessClient,
-    reason,
-)
+from crawlfleet.crawling.politeness import client, local_scheduler, models
 from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
 from crawlfleet.crawling.politeness.robots import ON_THE_WAY_SECONDS, RobotsBook
-from crawlfleet.kernel.errors import (
-    CrawlfleetError,
-    FetchError,
-    FetchTimeoutError,
-    LeaseLostError,
-    StoreError,
-    ThrottledError,
-)
-from crawlfleet.kernel.hosts import host_of
+from crawlfleet.kernel import errors
+from crawlfleet.kernel.hosts import host_of, origin_of
 from crawlfleet.kernel.log import warn
+from crawlfleet.kernel.queue_key import MAIN_POOL
 from crawlfleet.kernel.time import STEADY, Clock, SteadyTime, Threaded
 from crawlfleet.requests.leased import LeasedRequest
 
@@ -47,7 +39,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class NoSlotError(CrawlfleetError):
+class NoSlotError(errors.CrawlfleetError):
     """No host slot is free for the page now; defer it without counting an attempt."""
 
     def __init__(self, message: str, *, again_seconds: float) -> None:
@@ -56,9 +48,9 @@ class NoSlotError(CrawlfleetError):
 
 
 async def _wait_for_slot(
-    ask: Callable[[], Awaitable[GrantedSlots]],
+    ask: Callable[[], Awaitable[client.GrantedSlots]],
     steady: SteadyTime,
-    give_up: Callable[[GrantedSlots, float], ThrottledError | None],
+    give_up: Callable[[client.GrantedSlots, float], errors.ThrottledError | None],
 ) -> None:
     """Ask for a slot until one is granted, and wait for it, or raise what ``give_up`` returns."""
     while True:
@@ -72,18 +64,16 @@ async def _wait_for_slot(
         await steady.sleep(max(_SHORTEST_PAUSE_SECONDS, granted.again_seconds))
 
 
-class HopGuards:
-    """Make the hop guard of each download of a worker; wait ``patience_seconds`` for slots.
+def _agent(config: SsmConfig) -> str:
+    return config.current().stage.user_agent
 
-    Attributes:
-        scheduler: Orders the requests that have slots.
-        robots: The rules of sites.
-        client: Asks the fleet for slots and reports how hosts answered.
-    """
+
+class HopGuards:
+    """Make the hop guard of each download of a worker; wait ``patience_seconds`` for slots."""
 
     def __init__(
         self,
-        config: ConfigCentre,
+        config: SsmConfig,
         hosts: RedisHosts,
         robots: RedisRobotsCache,
         fetcher: Fetcher,
@@ -93,22 +83,18 @@ class HopGuards:
         patience_seconds: float,
         steady: SteadyTime = STEADY,
         on_the_way_seconds: float = ON_THE_WAY_SECONDS,
+        first: local_scheduler.First = local_scheduler.first_come,
     ) -> None:
         self._config = config
         self._threaded = threaded
         self._patience_seconds = patience_seconds
         self._steady = steady
-        self.scheduler = LocalScheduler(steady)
+        self.scheduler = local_scheduler.LocalScheduler(steady, first)
+        agent, slots = partial(_agent, config), self.wait_for_robots_slot
         self.robots = RobotsBook(
-            fetcher,
-            robots,
-            clock,
-            threaded,
-            self.wait_for_robots_slot,
-            lambda: config.current().stage.user_agent,
-            on_the_way_seconds=on_the_way_seconds,
+            fetcher, robots, clock, threaded, slots, agent, on_the_way_seconds=on_the_way_seconds
         )
-        self.client = PolitenessClient(
+        self.client = client.PolitenessClient(
             hosts, config, self.robots, self.scheduler, worker, clock, steady
         )
 
@@ -121,71 +107,67 @@ class HopGuards:
         async def hop_guard(url: str) -> None:
             nonlocal begun
             if begun:
-                host = host_of(url)
                 await self.robots.check(leased, url, led=True)
-                await self.wait_for_slot(leased, host, led=True)
-                self.client.go_on(leased, host)
+                await self.wait_for_slot(leased, origin_of(url), led=True)
+                self.client.go_on(leased, host_of(url))
             else:
                 await self._begin(leased, url)
                 begun = True
             if not await ours(leased):
-                raise LeaseLostError("another worker owns it")
+                raise errors.LeaseLostError("another worker owns it")
 
         return hop_guard
 
     async def _begin(self, leased: LeasedRequest, url: str) -> None:
         """Guard the first hop with the slot that the request came with.
 
-        Raises:
-            NoSlotError: robots.txt used that slot, or gets none itself.
+        Raises NoSlotError if robots.txt used that slot, or gets none itself.
         """
         try:
             await self.robots.check(leased, url)
             if leased.slot_at is None:
-                await self.wait_for_slot(leased, host_of(url))
-        except (ThrottledError, StoreError) as error:
+                await self.wait_for_slot(leased, origin_of(url))
+        except (errors.ThrottledError, errors.StoreError) as error:
             again = getattr(error, "retry_after_seconds", None)
             raise NoSlotError(
                 str(error), again_seconds=UNREPORTED_SECONDS if again is None else again
             ) from error
         leased.slot_at = None
 
-    async def wait_for_robots_slot(self, leased: LeasedRequest, host: str, *, led: bool) -> None:
+    async def wait_for_robots_slot(self, leased: LeasedRequest, origin: str, *, led: bool) -> None:
         """Wait for the slot of a robots.txt: the request's own if it has not begun with it.
 
-        Raises:
-            ThrottledError: no slot is free soon.
+        Raises ThrottledError if no slot is free soon.
         """
         slot_at = leased.slot_at
-        if slot_at is None or host != leased.host[0]:
-            await self.wait_for_slot(leased, host, led=led)
+        if slot_at is None or host_of(origin) != leased.host[0]:
+            await self.wait_for_slot(leased, origin, led=led)
             return
         leased.slot_at = None
         await self._steady.sleep(max(0.0, slot_at - self._steady.now()))
 
-    async def wait_for_slot(self, leased: LeasedRequest, host: str, *, led: bool = False) -> None:
+    async def wait_for_slot(self, leased: LeasedRequest, origin: str, *, led: bool = False) -> None:
         """Wait for a slot that the request did not come with; a redirect may have ``led`` there.
 
-        Raises:
-            ThrottledError: no slot is free soon.
+        Raises ThrottledError if no slot is free soon.
         """
         begun_at = self._steady.now()
 
-        async def ask() -> GrantedSlots:
+        async def ask() -> client.GrantedSlots:
             tree = self._config.current()
             slots = await self._threaded(
-                self.client.ask, tree, leased.queue_key, leased.biz, {host: 1}, leased
+                self.client.ask, tree, leased.queue_key, leased.biz, {origin: 1}, leased
             )
-            return slots[host]
+            return slots[origin]
 
-        def give_up(granted: GrantedSlots, now: float) -> ThrottledError | None:
+        def give_up(granted: client.GrantedSlots, now: float) -> errors.ThrottledError | None:
             patience = self._patience_seconds
             if led:
                 patience += min(granted.interval_seconds, LONGEST_INTERVAL_SECONDS)
             if now + granted.again_seconds <= begun_at + patience:
                 return None
-            return ThrottledError(
-                f"{'leads to ' if led else ''}{host}, which has no free slot now",
+            return errors.ThrottledError(
+                f"{'leads to ' if led else ''}{host_of(origin)}, which has no free slot now",
                 status=0,
                 retry_after_seconds=granted.again_seconds,
             )
@@ -198,133 +180,108 @@ async def threaded(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwarg
     return await asyncio.to_thread(function, *args, **kwargs)
 
 
-def fetch_context_of(tree: Tree, leased: LeasedRequest) -> FetchContext:
-    """Get the proxies by which the biz's downloads leave."""
-    pool = leased.biz.fetch.proxies or tree.stage.default_proxies
+def fetch_context_of(tree: Tree, leased: LeasedRequest, workers: str = MAIN_POOL) -> FetchContext:
+    """Get the proxies by which the biz's downloads leave from workers of that pool."""
+    pool = proxies_of(tree.stage, leased.biz, workers)
     proxies = None if pool is None else tree.stage.proxies.get(pool)
     return FetchContext(queue_key=leased.queue_key, pool=pool, proxies=proxies)
 
 
+@dataclass(eq=False)
 class SingleRequest:
     """Send one polite request that no store knows of, for a trial or a link probe.
 
-    Args:
-        config: How hosts are treated.
-        hosts: The fleet's slots.
-        robots: The fleet's copies of robots.txt.
-        fetcher: Fetches robots.txt where there is no copy.
-        clock: The time.
-        leased: The request as a lease.
-        who: The name by which slots are asked for.
-        seconds: The longest time it may take.
-        slot_seconds: The part of that for waits for slots.
-        steady: Measures slots and waits.
+    It is asked for by the name ``who``, and may take ``seconds``, of those ``slot_seconds`` waiting
+    for slots. ``proxied`` ones say something of the host to their own tenant alone.
     """
 
-    def __init__(
-        self,
-        config: ConfigCentre,
-        hosts: RedisHosts,
-        robots: RedisRobotsCache,
-        fetcher: Fetcher,
-        clock: Clock,
-        leased: LeasedRequest,
-        who: str,
-        seconds: float,
-        slot_seconds: float,
-        steady: SteadyTime = STEADY,
-    ) -> None:
-        self._config = config
-        self._steady = steady
-        self._leased = leased
-        self._seconds = seconds
-        self._robots = RobotsBook(
-            fetcher,
-            robots,
-            clock,
-            threaded,
-            self._wait_for_slot,
-            lambda: config.current().stage.user_agent,
-        )
-        scheduler = LocalScheduler(steady)
-        self._politeness = PolitenessClient(
-            hosts, config, self._robots, scheduler, who, clock, steady
-        )
-        self._patient_until = self._steady.now() + slot_seconds
-        self._sent = False
+    config: SsmConfig
+    hosts: RedisHosts
+    robots: RedisRobotsCache
+    fetcher: Fetcher
+    clock: Clock
+    leased: LeasedRequest
+    who: str
+    seconds: float
+    slot_seconds: float
+    proxied: bool = False
+    steady: SteadyTime = STEADY
+    #: Whether the last hop had its slot, so that the site is answerable for the result.
+    was_sent: bool = field(default=False, init=False)
 
-    @property
-    def was_sent(self) -> bool:
-        """Tell whether the last hop had its slot, so that the site is answerable for the result."""
-        return self._sent
+    def __post_init__(self) -> None:
+        config, clock, steady = self.config, self.clock, self.steady
+        agent = partial(_agent, config)
+        self._rules = RobotsBook(
+            self.fetcher, self.robots, clock, threaded, self._wait_for_slot, agent
+        )
+        scheduler = local_scheduler.LocalScheduler(steady)
+        self._politeness = client.PolitenessClient(
+            self.hosts, config, self._rules, scheduler, self.who, clock, steady
+        )
+        self._patient_until = steady.now() + self.slot_seconds
 
     async def ask(
         self, send: Callable[[HopGuard], Awaitable[R]], seconds_of: Callable[[R], float]
     ) -> R:
         """Return the result of ``send``, which awaits the hop guard before each hop.
 
-        ``seconds_of`` gets from the result how long the site took.
-
-        Raises:
-            FetchError: no result; without a slot it is a :class:`ThrottledError` of status 0.
-            StoreError: slots cannot be granted now.
+        ``seconds_of`` gets from the result how long the site took. Without a slot the FetchError is
+        a :class:`ThrottledError` of status 0; a StoreError says that none can be granted now.
         """
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self.seconds):
                 found = await send(self._hop_guard)
         except TimeoutError as error:
-            late = FetchTimeoutError(f"not there within {self._seconds:g} seconds")
+            late = errors.FetchTimeoutError(f"not there within {self.seconds:g} seconds")
             self._saw(late)
             raise late from error
-        except FetchError as error:
+        except errors.FetchError as error:
             self._saw(error)
             raise
         else:
-            self._politeness.saw(self._leased.host, seconds_of(found), None)
+            self._saw(None, seconds_of(found))
             return found
         finally:
             try:
                 await threaded(self._politeness.report, self._politeness.take_reports(last=True))
-            except StoreError as error:
+            except errors.StoreError as error:
                 warn("how a host answered could not be reported", error)
 
     async def _hop_guard(self, url: str) -> None:
-        self._sent = False
-        await self._robots.check(self._leased, url)
-        await self._wait_for_slot(self._leased, host_of(url))
-        self._sent = True
+        self.was_sent = False
+        await self._rules.check(self.leased, url)
+        await self._wait_for_slot(self.leased, origin_of(url))
+        self.was_sent = True
 
-    async def _wait_for_slot(self, leased: LeasedRequest, host: str, **_: bool) -> None:
-        """Wait for a slot, as long as the patience lasts.
+    async def _wait_for_slot(self, leased: LeasedRequest, origin: str, **_: bool) -> None:
+        """Wait for a slot with patience; then ThrottledError, which says when one may be free."""
 
-        Raises:
-            ThrottledError: it has run out; says when a slot may be free.
-        """
-
-        async def ask() -> GrantedSlots:
-            tree = self._config.current()
+        async def ask() -> client.GrantedSlots:
+            tree = self.config.current()
             slots = await threaded(
-                self._politeness.ask, tree, leased.queue_key, leased.biz, {host: 1}
+                self._politeness.ask, tree, leased.queue_key, leased.biz, {origin: 1}
             )
-            return slots[host]
+            return slots[origin]
 
-        def give_up(granted: GrantedSlots, now: float) -> ThrottledError | None:
+        def give_up(granted: client.GrantedSlots, now: float) -> errors.ThrottledError | None:
             pause = max(_SHORTEST_PAUSE_SECONDS, granted.again_seconds)
             if now + pause <= self._patient_until:
                 return None
-            why = reason(granted.why).partition(": ")[2]
-            return ThrottledError(
-                f"{host} has no free slot now: {why}; ask again in {max(1, round(pause))} s",
+            why = models.reason(granted.why).partition(": ")[2]
+            return errors.ThrottledError(
+                f"{host_of(origin)} has no free slot now: {why}; "
+                f"ask again in {max(1, round(pause))} s",
                 status=0,
                 retry_after_seconds=pause,
             )
 
-        await _wait_for_slot(ask, self._steady, give_up)
+        await _wait_for_slot(ask, self.steady, give_up)
 
-    def _saw(self, error: FetchError) -> None:
+    def _saw(self, error: errors.FetchError | None, seconds: float = 0.0) -> None:
         # Without a slot nothing was learnt of the host.
-        if self._sent:
-            answer = error.answer
-            self._politeness.saw(
-                self._leased.host, 0.0 if answer is None else answer.seconds, error
-            )
+        if error is not None and error.answer is not None:
+            seconds = error.answer.seconds
+        if error is None or self.was_sent:
+            leased, tenant = self.leased, self.leased.queue_key.tenant
+            self._politeness.saw(leased.origin, tenant, seconds, error, proxied=self.proxied)

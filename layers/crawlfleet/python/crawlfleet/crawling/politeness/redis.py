@@ -5,27 +5,27 @@ explain how slots are granted and how hosts slow them down.
 """
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
+import msgspec
+
 from crawlfleet.config.documents.policies import HostLimits
-from crawlfleet.crawling.politeness.models import (
-    MAX_BYTES,
-    TROUBLED,
-    TROUBLED_SECONDS,
-    HostAsk,
-    HostGrant,
-    HostReport,
-    HostState,
-    RobotsCopy,
-)
+from crawlfleet.crawling.politeness import models
 from crawlfleet.kernel.errors import StoreUnavailableError
+from crawlfleet.kernel.redis.budget import Budget, RedisBudget
 from crawlfleet.kernel.redis.connection import RedisConnection, nonsense, several, text, whole
 from crawlfleet.kernel.redis.server import Script
 from crawlfleet.kernel.time import from_ms, to_ms
-from crawlfleet.requests.queue.redis.keys import host_key, robots_key, troubled_key
+from crawlfleet.requests.queue.redis.keys import (
+    host_key,
+    robots_key,
+    room_keys,
+    strain_keys,
+    troubled_key,
+)
 
 _RESERVE: Final = Script("crawling/politeness/reserve_slots", "crawling/politeness/host_prelude")
 _REPORT: Final = Script("crawling/politeness/report_host", "crawling/politeness/host_prelude")
@@ -42,8 +42,9 @@ AWAY_SECONDS: Final = 5.0
 #: Hosts in one round trip: some 20 ms of the server's time.
 CHUNK: Final = 500
 _LONGEST_ROBOTS_SECONDS: Final = 86_400.0
-#: Files compress five to one at this level as at any other.
-_ROBOTS_LEVEL: Final = 1
+#: Of the robots.txt files that one tenant has asked for: some 25,000 usual ones.
+ROBOTS_BUDGET: Final = Budget(16_000_000, 86_400)
+_KEPT_OF: Final = msgspec.json.Decoder(tuple[tuple[str, ...], tuple[str, ...]]).decode
 
 
 def micros(seconds: float) -> int:
@@ -61,10 +62,6 @@ class RedisHosts:
 
     Calls are repeated when an answer is lost: slots that nobody knows of are wasted then, which is
     polite, and permits are the worker's, however often it asks.
-
-    Args:
-        connection: The stage's Redis.
-        clock: Replaces the server's own.
     """
 
     def __init__(
@@ -73,7 +70,7 @@ class RedisHosts:
         self._redis = connection
         self._clock = clock
 
-    def reserve(self, asks: Sequence[HostAsk], worker: str) -> list[HostGrant]:
+    def reserve(self, asks: Sequence[models.HostAsk], worker: str) -> list[models.HostGrant]:
         """Grant slots for each ask, in order; what is granted is spent, used or not.
 
         Hosts on an unavailable node of a cluster get none, and ``why`` is ``away``.
@@ -81,7 +78,7 @@ class RedisHosts:
         now = self._now()
         answers = self._for_each(
             _RESERVE,
-            [((host_key(ask.host),), (ask.tenant, worker, f"{_wish(ask)} {now}")) for ask in asks],
+            [(_keys(ask), (ask.tenant, worker, f"{_wish(ask)} {now}", ask.origin)) for ask in asks],
         )
         with self._redis.translated():
             return [
@@ -89,17 +86,13 @@ class RedisHosts:
                 for ask, one in zip(asks, answers, strict=True)
             ]
 
-    def report(self, reports: Sequence[HostReport], worker: str) -> list[HostReport]:
+    def report(self, reports: Sequence[models.HostReport], worker: str) -> list[models.HostReport]:
         """Record what was seen since the last report; return what could not be reported."""
         now = self._now()
-        answers = self._for_each(
-            _REPORT,
-            [
-                ((host_key(one.host),), (one.tenant, worker, f"{_figures(one)} {now}"))
-                for one in reports
-            ],
-        )
-        unreported: list[HostReport] = []
+        said = [(one.tenant, worker, f"{_figures(one)} {now}", one.origin) for one in reports]
+        keys = [_keys(one) for one in reports]
+        answers = self._for_each(_REPORT, list(zip(keys, said, strict=True)))
+        unreported: list[models.HostReport] = []
         for one, answer in zip(reports, answers, strict=True):
             if isinstance(answer, StoreUnavailableError):
                 unreported.append(one)
@@ -115,7 +108,7 @@ class RedisHosts:
         """
         if limit < 1:
             return [[] for _ in tenants]
-        now, lately = self._now(), round(TROUBLED_SECONDS * 1_000)
+        now, lately = self._now(), round(models.TROUBLED_SECONDS * 1_000)
         asked = [((troubled_key(tenant),), (now, lately, limit)) for tenant in tenants]
         answers = self._for_each(_TROUBLED, asked)
         with self._redis.translated():
@@ -124,27 +117,34 @@ class RedisHosts:
                 for answer in answers
             ]
 
-    def _note_trouble(self, reports: Sequence[HostReport], now: int | str) -> None:
+    def _note_trouble(self, reports: Sequence[models.HostReport], now: int | str) -> None:
         """Note hosts in trouble: one round trip more, for people alone, so it may get lost."""
         met: dict[str, list[str]] = {}
         for one in reports:
-            if one.overloads or one.failed:
+            if one.overloads or one.own.overloads or one.failed:
                 met.setdefault(one.tenant, []).append(one.host)
         if met:
-            kept = TROUBLED, round(2 * TROUBLED_SECONDS)
+            kept = models.TROUBLED, round(2 * models.TROUBLED_SECONDS)
+            noted = [
+                ((troubled_key(tenant),), (now, *kept, *hosts[-models.TROUBLED :]))
+                for tenant, hosts in met.items()
+            ]
             with suppress(StoreUnavailableError):
-                self._for_each(
-                    _TROUBLE,
-                    [
-                        ((troubled_key(tenant),), (now, *kept, *hosts[-TROUBLED:]))
-                        for tenant, hosts in met.items()
-                    ],
-                )
+                self._for_each(_TROUBLE, noted)
 
-    def states(self, hosts: Sequence[str]) -> list[HostState]:
-        """Get the state of hosts, empty if unknown; omit those on an unavailable node."""
-        now = self._now()
-        answers = self._for_each(_STATE, [((host_key(host),), (now,)) for host in hosts])
+    def states(
+        self, hosts: Sequence[str], tenants: Mapping[str, str] | None = None
+    ) -> list[models.HostState]:
+        """Get the state of hosts, empty if unknown; omit those on an unavailable node.
+
+        What one tenant alone goes by is in the state of a host for which ``tenants`` names it.
+        """
+        now, whose = self._now(), tenants or {}
+        keys = [
+            (host_key(host), *strain_keys(host, whose.get(host, ""))[: 2 if host in whose else 1])
+            for host in hosts
+        ]
+        answers = self._for_each(_STATE, [(each, (now,)) for each in keys])
         with self._redis.translated():
             return [
                 _state(host, several(answer))
@@ -178,26 +178,34 @@ def _names(answer: list[object]) -> list[str]:
     return [text(host).decode() for host in several(hosts, whole(count))]
 
 
-def _wish(ask: HostAsk) -> str:
+def _keys(one: models.HostAsk | models.HostReport) -> tuple[str, ...]:
+    return host_key(one.host), *strain_keys(one.host, one.tenant)
+
+
+def _wish(ask: models.HostAsk) -> str:
     interval = max(1, micros(ask.interval_seconds))
-    return f"{ask.count} {ask.running} {interval} {ask.concurrency}"
+    return f"{ask.count} {ask.running} {interval} {ask.concurrency} {ask.share}"
 
 
-def _figures(report: HostReport) -> str:
+def _figures(report: models.HostReport) -> str:
     limits = report.limits
-    retry_after = min(micros(report.retry_after_seconds), micros(limits.max_retry_after_seconds))
+    longest = micros(limits.max_retry_after_seconds)
+    parts = (
+        f"{one.answered} {micros(one.seconds)} {one.overloads} "
+        f"{min(micros(one.retry_after_seconds), longest)}"
+        for one in (report, report.own)
+    )
     return (
-        f"{report.running} {report.answered} {report.failed} {micros(report.seconds)} "
-        f"{report.overloads} "
-        f"{retry_after} {interval_us(limits)} {limits.concurrency} {int(limits.adaptive)} "
+        f"{report.running} {report.failed} {' '.join(parts)} "
+        f"{interval_us(limits)} {limits.concurrency} {int(limits.adaptive)} "
         f"{micros(limits.backoff_seconds)} {micros(limits.max_backoff_seconds)}"
     )
 
 
-def _grant(ask: HostAsk, answer: bytes) -> HostGrant:
+def _grant(ask: models.HostAsk, answer: bytes) -> models.HostGrant:
     *figures, why = answer.split(b" ")
     count, wait, interval, permits, ready = map(int, figures)
-    return HostGrant(
+    return models.HostGrant(
         host=ask.host,
         count=count,
         wait_seconds=wait / MILLION,
@@ -208,9 +216,9 @@ def _grant(ask: HostAsk, answer: bytes) -> HostGrant:
     )
 
 
-def _none_of(ask: HostAsk) -> HostGrant:
+def _none_of(ask: models.HostAsk) -> models.HostGrant:
     """Grant none, as the host's node is unavailable, until another node may have its keys."""
-    return HostGrant(
+    return models.HostGrant(
         host=ask.host,
         count=0,
         wait_seconds=0.0,
@@ -221,19 +229,23 @@ def _none_of(ask: HostAsk) -> HostGrant:
     )
 
 
-def _state(host: str, answer: list[object]) -> HostState:
-    figures, running, *named = answer
-    words = [text(one).decode().partition(" ") for one in named]
+def _state(host: str, answer: list[object]) -> models.HostState:
+    figures, running, strained, *named = answer
+    lines = [text(one).decode() for one in named]
+    words = [one.partition(" ") for one in lines[whole(strained) :]]
     last, gap, until, overload, answered, pace, _, *counts, now = map(int, text(figures).split())
     following = last + gap
+    strains = [("", until, overload)]
+    for line in lines[: whole(strained)]:
+        until_us, more, origin = line.split(" ", 2)
+        strains.append((origin, int(until_us), int(more)))
     (ended, failed, overloads, spent), window = _lately(counts, now)
-    return HostState(
+    return models.HostState(
         host=host,
         running=whole(running),
         interval_seconds=pace / MILLION,
         answer_seconds=answered / MILLION,
-        overload=overload,
-        back_off_until=from_ms(until // 1_000) if until > now else None,
+        **models.back_off_of(host, strains, now),
         next_at=from_ms(following // 1_000) if following > now else None,
         tenants=tuple(sorted(tenant for tenant, _, interval in words if not interval)),
         window_seconds=window,
@@ -267,34 +279,52 @@ def _lately(counts: list[int], now: int) -> tuple[list[int], float]:
 
 
 class RedisRobotsCache:
-    """Keep robots.txt files for all workers: a key a site, its text compressed."""
+    """Keep robots.txt files for all workers: a key a site, its text compressed.
 
-    def __init__(self, connection: RedisConnection) -> None:
+    Whose request has fetched one has it in its own room (kernel.redis.budget).
+    """
+
+    def __init__(self, connection: RedisConnection, budget: Budget = ROBOTS_BUDGET) -> None:
         self._redis = connection
+        self._budget = RedisBudget(connection, budget, robots_key)
 
-    def load(self, origin: str) -> RobotsCopy | None:
+    def load(self, origin: str) -> models.RobotsCopy | None:
         """Get the copy of ``https://example.org``, or None where one is to be fetched."""
         (found,) = several(self._redis.together(("GET", robots_key(origin))), 1)
         return None if found is None else _copy(text(found))
 
-    def save(self, origin: str, copy: RobotsCopy, seconds: float) -> None:
-        """Keep a copy for ``seconds``, a day at most, and of its text what is read at most."""
+    def save(self, origin: str, copy: models.RobotsCopy, seconds: float, tenant: str) -> None:
+        """Keep a copy for ``seconds``, a day at most; not one that is longer than may be."""
         life = round(min(seconds, _LONGEST_ROBOTS_SECONDS) * 1_000)
         if life < 1:
             return
-        head = f"{copy.status} {copy.fetched_ms}\n".encode()
-        kept = head + zlib.compress(copy.text[:MAX_BYTES], _ROBOTS_LEVEL)
+        head = f"{copy.status} {copy.fetched_ms}".encode()
+        if copy.products:
+            head += b" " + msgspec.json.encode((copy.products, copy.too_long))
+        body = models.packed(copy.text)
+        kept = head + b"\n" + body
+        if len(body) > models.MAX_KEPT_BYTES or not self._budget.enter(
+            room_keys(tenant, "robots"), origin, len(kept)
+        ):
+            return
         (saved,) = several(self._redis.together(("SET", robots_key(origin), kept, "PX", life)), 1)
         if saved is not True:
             raise nonsense()
 
 
-def _copy(kept: bytes) -> RobotsCopy | None:
+def _copy(kept: bytes) -> models.RobotsCopy | None:
     """Read a copy; None where the value is none, so that it is fetched anew."""
     head, _, rest = kept.partition(b"\n")
     try:
-        status, fetched_ms = map(int, head.split())
-        body = zlib.decompressobj().decompress(rest, MAX_BYTES)
-    except (ValueError, zlib.error):
+        status, fetched_ms, *more = head.split(b" ", 2)
+        products, too_long = _KEPT_OF(more[0]) if more else ((), ())
+        body = zlib.decompressobj().decompress(rest, models.MAX_BYTES)
+        return models.RobotsCopy(
+            status=int(status),
+            text=body,
+            fetched_ms=int(fetched_ms),
+            products=products,
+            too_long=too_long,
+        )
+    except (ValueError, zlib.error, msgspec.MsgspecError):
         return None
-    return RobotsCopy(status=status, text=body, fetched_ms=fetched_ms)

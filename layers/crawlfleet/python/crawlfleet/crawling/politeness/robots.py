@@ -10,19 +10,20 @@ import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
 from crawlfleet.config.documents.biz import Biz, FetchLimits
-from crawlfleet.config.documents.policies import Robots
-from crawlfleet.crawling.fetching.models import Fetcher, HopGuard
+from crawlfleet.config.documents.policies import Politeness, Robots
+from crawlfleet.crawling.fetching.models import Fetcher, HeldUpError, HopGuard
 from crawlfleet.crawling.politeness.models import MAX_BYTES, RobotsCopy
-from crawlfleet.crawling.politeness.redis import RedisRobotsCache
 from crawlfleet.crawling.politeness.robots_txt import (
     RulesShelf,
     SiteRules,
+    kept_copy,
     kept_seconds,
     product_of,
 )
@@ -41,6 +42,9 @@ from crawlfleet.kernel.time import Clock, to_ms
 from crawlfleet.requests.leased import LeasedRequest
 from crawlfleet.requests.models import Body
 from crawlfleet.requests.outcomes import reason_of
+
+if TYPE_CHECKING:
+    from crawlfleet.crawling.politeness.redis import RedisRobotsCache
 
 #: Hosts whose sites a worker remembers.
 REMEMBERED: Final = 2_000
@@ -73,60 +77,43 @@ _FLEET: Final = FetchLimits(
 )
 
 
-#: Wait for the slot of a request at a host, to which a redirect may have ``led``; raise if none is
-#: free soon. Called with ``(request, host, led=...)``.
+#: Wait for the slot of a request at an origin, to which a redirect may have ``led``; raise if none
+#: is free soon. Called with ``(request, origin, led=...)``.
 WaitForSlot: TypeAlias = Callable[..., Awaitable[None]]
 
 
+@dataclass(slots=True, eq=False)
 class RobotsBook:
     """Remember the rules of sites for one worker.
 
-    Args:
-        fetcher: Fetches files that the cache lacks.
-        cache: The fleet's copies.
-        clock: The time.
-        threaded: Calls a blocking function without stopping the event loop.
-        wait_for_slot: Waits for a slot at a host, as robots.txt is a page like others.
-        agent: The fleet's user agent: the copy of a robots.txt serves all tenants, so no tenant's
-            own name, headers or limits of time may decide what it says.
-        remembered: Hosts whose sites a worker remembers.
-        on_the_way_seconds: The longest way over several hosts.
+    ``agent`` is the fleet's user agent: the copy of a robots.txt serves all tenants, so no tenant's
+    own name, headers or limits of time may decide what it says.
     """
 
-    def __init__(
-        self,
-        fetcher: Fetcher,
-        cache: RedisRobotsCache,
-        clock: Clock,
-        threaded: Callable[..., Awaitable[Any]],
-        wait_for_slot: WaitForSlot,
-        agent: Callable[[], str] = lambda: _FLEET.user_agent,
-        remembered: int = REMEMBERED,
-        on_the_way_seconds: float = ON_THE_WAY_SECONDS,
-    ) -> None:
-        self._fetcher = fetcher
-        self._cache = cache
-        self._agent = agent
-        self._clock = clock
-        self._threaded = threaded
-        self._wait_for_slot = wait_for_slot
-        self._remembered = remembered
-        self._on_the_way_seconds = on_the_way_seconds
-        self._shelf = RulesShelf()
-        # Sites by host, of those on the shelf and some that were: each port has its own rules.
-        self._sites: OrderedDict[str, set[str]] = OrderedDict()
-        # Why the last attempt at each failed.
-        self._causes: OrderedDict[str, str] = OrderedDict()
-        # Threads that lease ask, too.
-        self._lock = threading.Lock()
-        self._learning: dict[str, asyncio.Task[SiteRules]] = {}
+    fetcher: Fetcher
+    cache: "RedisRobotsCache"
+    clock: Clock
+    threaded: Callable[..., Awaitable[Any]]
+    wait_for_slot: WaitForSlot
+    agent: Callable[[], str] = lambda: _FLEET.user_agent
+    remembered: int = REMEMBERED
+    on_the_way_seconds: float = ON_THE_WAY_SECONDS
+    _shelf: RulesShelf = field(default_factory=RulesShelf, init=False)
+    # Sites by host, of those on the shelf and some that were: each port has its own rules.
+    _sites: OrderedDict[str, set[str]] = field(default_factory=OrderedDict, init=False)
+    # Why the last attempt at each failed.
+    _causes: OrderedDict[str, str] = field(default_factory=OrderedDict, init=False)
+    # Threads that lease ask, too.
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _learning: dict[str, asyncio.Task[SiteRules]] = field(default_factory=dict, init=False)
 
     def knows(self, leased: LeasedRequest) -> bool:
         """Check that the site of a request need not be asked for its rules first."""
         biz = leased.biz
         if biz.politeness.robots is Robots.IGNORE:
             return True
-        return self._rules(origin_of(leased.claim.request.body.url)) is not None
+        product = product_of(biz.politeness, biz.fetch)
+        return self._rules(leased.origin, product) is not None
 
     def crawl_delay(self, host: str, biz: Biz) -> float | None:
         """Get the crawl-delay that the host's sites ask for, in seconds. Safe in any thread."""
@@ -135,14 +122,14 @@ class RobotsBook:
         with self._lock:
             origins = tuple(self._sites.get(host, ()))
         product = product_of(biz.politeness, biz.fetch)
-        known = [rules for origin in origins if (rules := self._rules(origin)) is not None]
+        known = [rules for origin in origins if (rules := self._rules(origin, product)) is not None]
         delays = [rules.crawl_delay(product) for rules in known]
         return max((delay for delay in delays if delay is not None), default=None)
 
     async def learn(self, leased: LeasedRequest) -> None:
         """Learn the rules of a request's site, if a slot for that is free soon."""
         with suppress(FetchError, StoreError):  # the next request with a slot there asks then
-            await self._learn(origin_of(leased.claim.request.body.url), leased)
+            await self._learn(leased.origin, leased)
 
     async def close(self) -> None:
         """Cancel what is being looked up: nobody waits for it any longer."""
@@ -154,20 +141,17 @@ class RobotsBook:
     async def check(self, leased: LeasedRequest, url: str, *, led: bool = False) -> None:
         """Check that a page may be asked for; a redirect may have ``led`` there.
 
-        Raises:
-            RobotsDeniedError: robots.txt denies it; the message quotes the line.
-            RobotsUnknownError: its rules cannot be read now.
-            ConnectFailedError, FetchTimeoutError: the site cannot be connected to.
-            ThrottledError: no slot to read them is free soon; this says nothing of the site.
-            StoreError: slots cannot be granted now.
+        Raises RobotsDeniedError if robots.txt denies it, quoting the line; RobotsUnknownError if
+        its rules cannot be read now; ConnectFailedError or FetchTimeoutError if the site cannot be
+        connected to; ThrottledError, which says nothing of the site, if no slot to read them is
+        free soon; StoreError if slots cannot be granted now.
         """
         if leased.biz.politeness.robots is Robots.IGNORE:
             return
-        origin = origin_of(url)
-        rules = self._rules(origin)
-        if rules is None:
+        origin, product = origin_of(url), product_of(leased.biz.politeness, leased.biz.fetch)
+        rules = self._rules(origin, product)
+        while rules is None or not rules.covers(product):  # what is learnt may be for another biz
             rules = await self._learn(origin, leased, led=led)
-        product = product_of(leased.biz.politeness, leased.biz.fetch)
         verdict = rules.verdict(url, product)
         if verdict.unknown:
             kind, message = verdict.unreached or ("", "")
@@ -179,10 +163,11 @@ class RobotsBook:
         if not verdict.allowed:
             raise RobotsDeniedError(verdict.why)
 
-    def _rules(self, origin: str) -> SiteRules | None:
-        now_ms = to_ms(self._clock())
+    def _rules(self, origin: str, product: str) -> SiteRules | None:
+        now_ms = to_ms(self.clock())
         with self._lock:
-            return self._shelf.get(origin, now_ms)
+            found = self._shelf.get(origin, now_ms)
+        return found if found is not None and found.covers(product) else None
 
     async def _learn(self, origin: str, leased: LeasedRequest, *, led: bool = False) -> SiteRules:
         task = self._learning.get(origin)
@@ -199,17 +184,20 @@ class RobotsBook:
             task.exception()  # raised in those who wait for it, if any are left
 
     async def _look_up(self, origin: str, leased: LeasedRequest, *, led: bool) -> SiteRules:
-        copy = None
+        copy, before = None, (product_of(Politeness(), FetchLimits(user_agent=self.agent())),)
+        product = product_of(leased.biz.politeness, leased.biz.fetch)
         try:
-            copy = await self._threaded(self._cache.load, origin)
+            copy = await self.threaded(self.cache.load, origin)
         except StoreError as error:
             warn("robots.txt could not be read from the cache", error)
+        if copy is not None and not copy.covers(product):
+            before, copy = (*copy.products, *before), None
         seconds = 0.0
         if copy is not None:
-            seconds = kept_seconds(copy) - (to_ms(self._clock()) - copy.fetched_ms) / 1000
+            seconds = kept_seconds(copy) - (to_ms(self.clock()) - copy.fetched_ms) / 1000
         if copy is None or seconds <= 0:
             try:
-                await self._wait_for_slot(leased, host_of(origin), led=led)
+                await self.wait_for_slot(leased, origin, led=led)
             except StoreError as error:
                 warn("no slot for robots.txt could be reserved", error)
                 raise
@@ -217,21 +205,21 @@ class RobotsBook:
                 copy = await self._fetch(origin, leased)
             except AddressRefusedError:
                 # The page itself fails so. For others this says nothing of the site.
-                copy = RobotsCopy(status=_NONE, fetched_ms=to_ms(self._clock()))
+                copy = RobotsCopy(status=_NONE, fetched_ms=to_ms(self.clock()))
                 seconds = REFUSED_SECONDS
             else:
                 seconds = kept_seconds(copy)
-                await self._announce(origin, copy, seconds)
+                copy = await self.threaded(kept_copy, copy, product, before)
+                await self._announce(origin, copy, seconds, leased.queue_key.tenant)
         rules = SiteRules(origin, copy)
         # Parsing a large file takes long enough to stop the event loop.
-        product = product_of(leased.biz.politeness, leased.biz.fetch)
-        await self._threaded(rules.crawl_delay, product)
-        self._keep(rules, to_ms(self._clock()) + int(seconds * 1000))
+        await self.threaded(rules.crawl_delay, product)
+        self._keep(rules, to_ms(self.clock()) + int(seconds * 1000))
         return rules
 
-    async def _announce(self, origin: str, copy: RobotsCopy, seconds: float) -> None:
+    async def _announce(self, origin: str, copy: RobotsCopy, seconds: float, tenant: str) -> None:
         try:
-            await self._threaded(self._cache.save, origin, copy, seconds)
+            await self.threaded(self.cache.save, origin, copy, seconds, tenant)
         except StoreError as error:
             warn("robots.txt could not be saved to the cache", error)
 
@@ -244,18 +232,18 @@ class RobotsBook:
             if len(origins) > MOST_PORTS:
                 origins.pop()
             self._sites.move_to_end(host)
-            while len(self._sites) > self._remembered:
+            while len(self._sites) > self.remembered:
                 self._sites.popitem(last=False)
 
     async def _fetch(self, origin: str, leased: LeasedRequest) -> RobotsCopy:
         body = Body(url=f"{origin}/robots.txt", rule="", rule_version="")
-        asked = replace(_FLEET, user_agent=self._agent())
+        asked = replace(_FLEET, user_agent=self.agent())
         status, text = 0, b""
         try:
-            async with asyncio.timeout(self._on_the_way_seconds):
-                page = await self._fetcher.fetch(body, asked, self._guard(leased))
+            async with asyncio.timeout(self.on_the_way_seconds):
+                page = await self.fetcher.fetch(body, asked, self._guard(leased))
             status, text = page.status, page.body[:MAX_BYTES]
-        except (AddressRefusedError, RobotsUnknownError):
+        except (AddressRefusedError, RobotsUnknownError, HeldUpError):
             raise
         except FetchError as error:
             status, kind = error.status, reason_of(error)
@@ -267,7 +255,7 @@ class RobotsBook:
             self._blame(origin, error)
         except Exception as error:  # noqa: BLE001  those who wait for it must not wait for ever
             warn("robots.txt could not be fetched", error)
-        return RobotsCopy(status=status, text=text, fetched_ms=to_ms(self._clock()))
+        return RobotsCopy(status=status, text=text, fetched_ms=to_ms(self.clock()))
 
     def _guard(self, leased: LeasedRequest) -> HopGuard:
         """Make the guard of a robots.txt: each hop after the first one needs a slot."""
@@ -276,12 +264,11 @@ class RobotsBook:
         async def hop_guard(url: str) -> None:
             nonlocal begun
             if begun:
-                host = host_of(url)
                 try:
-                    await self._wait_for_slot(leased, host, led=True)
+                    await self.wait_for_slot(leased, origin_of(url), led=True)
                 except (FetchError, StoreError) as error:
                     # Not kept: it says nothing of either site.
-                    why = f"the site's robots.txt leads to {host}: {error}"
+                    why = f"the site's robots.txt leads to {host_of(url)}: {error}"
                     raise RobotsUnknownError(why) from error
             begun = True
 
@@ -290,5 +277,5 @@ class RobotsBook:
     def _blame(self, origin: str, error: Exception) -> None:
         self._causes[origin] = str(error) or type(error).__name__
         self._causes.move_to_end(origin)
-        if len(self._causes) > self._remembered:
+        if len(self._causes) > self.remembered:
             self._causes.popitem(last=False)

@@ -21,16 +21,18 @@ not live that long by default, and an unavailable site has not agreed.
 import re
 import threading
 from collections import OrderedDict
+from collections.abc import Collection, Iterable
 from functools import lru_cache, partial
 from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec.structs import replace
 from protego import Protego
 
 from crawlfleet.config.documents.biz import FetchLimits
 from crawlfleet.config.documents.policies import Politeness
-from crawlfleet.crawling.politeness.models import MAX_BYTES, RobotsCopy
+from crawlfleet.crawling.politeness.models import MAX_BYTES, MAX_KEPT_BYTES, RobotsCopy, packed
 
 #: A group with more rules, or more wildcards, is not searched for each page: 10,000 plain rules
 #: cost 5 ms a page and 1,000 wildcards 10 ms on the longest URLs. It allows nothing.
@@ -60,6 +62,9 @@ _NOT_TEXT: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029]")
 _OURS: Final = "*"
 #: The memory of a parsed rule, in bytes, about.
 _RULE_BYTES: Final = 600
+#: Products whose groups of a long file are kept.
+_MOST_PRODUCTS: Final = 8
+_TOO_LONG: Final = f"says more to us than the {MAX_KEPT_BYTES // 1024} KiB that are kept of it"
 #: Products whose parsed rules of one site are kept.
 _PRODUCTS: Final = 4
 
@@ -89,20 +94,16 @@ class _Rules(msgspec.Struct, frozen=True):
 
 
 class SiteRules:
-    """The rules of a site, for any product. Threads may share it.
-
-    Args:
-        origin: The site, as :func:`origin_of` spells it.
-        copy: Its file.
-    """
+    """The rules of a site, spelt as :func:`origin_of` does, for any product. For threads, too."""
 
     def __init__(self, origin: str, copy: RobotsCopy) -> None:
         self.origin = origin
         self.fetched_ms = copy.fetched_ms
         self._status = copy.status
         self._unreached = _unreached(copy.text) if copy.status == 0 else None
+        self._copy = copy
         self._text = _text(copy.text) if 200 <= copy.status < 300 else ""
-        self._read = lru_cache(_PRODUCTS)(partial(_read, self._text))
+        self._read = lru_cache(_PRODUCTS)(partial(_read, self._text, copy.too_long))
         # Threads that ask at once wait for one to parse.
         self._lock = threading.Lock()
 
@@ -112,13 +113,20 @@ class SiteRules:
         rules = min(self._text.count("\n") + 1, MAX_RULES) if self._text else 0
         return 1_000 + 2 * len(self._text) + rules * _RULE_BYTES
 
+    def covers(self, product: str) -> bool:
+        """Tell whether what the site says to this product is known."""
+        return self._copy.covers(product)
+
     def verdict(self, url: str, product: str) -> Verdict:
         """Decide whether ``product`` may ask for a page of this site."""
+        if not self.covers(product):
+            why = f"{self.origin}/robots.txt is read again for {product or 'all'}"
+            return Verdict(allowed=False, unknown=True, why=why)
         if _trouble(self._status):
             said = f"answered {self._status}" if self._status else "could not be fetched"
             why = f"{self.origin}/robots.txt {said}: nothing is asked for until it can be read"
             return Verdict(allowed=False, unknown=True, why=why, unreached=self._unreached)
-        if not self._text:
+        if not self._text and not self._copy.too_long:
             return _ALLOWED
         rules = self._of(product)
         if rules.parsed is None:
@@ -133,7 +141,7 @@ class SiteRules:
 
     def crawl_delay(self, product: str) -> float | None:
         """Get the seconds between two requests that the site asks for, or None."""
-        return self._of(product).delay if self._text else None
+        return self._of(product).delay if self._text and self.covers(product) else None
 
     def _of(self, product: str) -> _Rules:
         with self._lock:
@@ -177,9 +185,37 @@ def _text(body: bytes) -> str:
     return _NOT_TEXT.sub("\ufffd", _LINE_ENDS.sub("\n", decoded))
 
 
-def _read(text: str, product: str) -> _Rules:
+def kept_copy(copy: RobotsCopy, product: str, before: Iterable[str] = ()) -> RobotsCopy:
+    """Keep of a long file what it says to the product, to those ``before`` it and to all.
+
+    Each group that does not fit, ours first, is noted as too long: what it forbids is not known, so
+    nothing is asked for on its account. Comments, other agents' groups and sitemaps go.
+    """
+    if len(packed(copy.text)) <= MAX_KEPT_BYTES or not 200 <= copy.status < 300:
+        return copy
+    text, parts = _text(copy.text), list[tuple[str, list[str]]]()
+    names = tuple(dict.fromkeys(name.lower() for name in (product, *before)))[:_MOST_PRODUCTS]
+    for name in names:
+        own, others = _groups(text, name)
+        if own is not None:
+            parts.append((name, own))
+        if name == names[0]:
+            parts.append((_OURS, others))
+    kept, too_long = b"", list[str]()
+    for name, lines in parts:
+        more = kept + "\n".join((f"User-agent: {name}", *lines, "")).encode()
+        if len(lines) > MAX_RULES or len(packed(more)) > MAX_KEPT_BYTES:
+            too_long.append(name)
+        else:
+            kept = more
+    return replace(copy, text=kept, products=names, too_long=tuple(too_long))
+
+
+def _read(text: str, too_long: Collection[str], product: str) -> _Rules:
     """Parse the groups that name the product, or those for all if none does (2.2.1)."""
     own, others = _groups(text, product)
+    if product in too_long or (own is None and _OURS in too_long):
+        return _Rules(None, None, _TOO_LONG)
     lines = others if own is None else own
     if not lines:
         return _Rules(None, None)
@@ -248,16 +284,10 @@ def _line(parsed: Protego, url: str) -> str:
 
 
 class RulesShelf:
-    """Keep the rules of the most recent sites within a bound of memory. Not for threads.
-
-    Args:
-        max_bytes: Of all sites together, about.
-        max_sites: How many sites.
-    """
+    """Keep the rules of the most recent sites within about ``max_bytes``. Not for threads."""
 
     def __init__(self, *, max_bytes: int = 32_000_000, max_sites: int = 2_000) -> None:
-        self._max_bytes = max_bytes
-        self._max_sites = max_sites
+        self._max_bytes, self._max_sites = max_bytes, max_sites
         self._bytes = 0
         self._sites: OrderedDict[str, tuple[SiteRules, int]] = OrderedDict()
 

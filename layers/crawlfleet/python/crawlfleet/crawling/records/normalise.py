@@ -40,25 +40,33 @@ from crawlfleet.requests.models import KEY_BYTES, Item
 LARGEST_BYTES: Final = 4_000_000
 #: What a value takes at least: more than its type, its place in a list and a number do in BSON.
 VALUE_BYTES: Final = 20
-#: How deep lists and mappings may be nested; MongoDB takes about 100 levels.
-DEEPEST: Final = 64
+#: Texts about rejected records that are kept of one page, and how long each may be.
+MOST_REPORTED: Final = 10
+LONGEST_REPORTED: Final = 300
+DEEPEST: Final = 64  #: How deep lists and mappings may be nested; MongoDB takes about 100 levels.
 
-_SMALLEST_INTEGER: Final = -(2**63)
-_LARGEST_INTEGER: Final = 2**63 - 1
+_INT64: Final = 2**63
 #: About 3,000 digits; Python itself refuses to write out more than 4,300.
 _MOST_BITS: Final = 10_000
 _LONGEST_NAME: Final = 64
 
 
-def normalised(fields: Mapping[Any, Any]) -> dict[str, Any]:
+class Unfit(msgspec.Struct, frozen=True, array_like=True):
+    """Stand for a record that could not be normalised where it was read; says why."""
+
+    problems: tuple[Problem, ...]
+
+
+def normalised(fields: Mapping[Any, Any] | Unfit) -> dict[str, Any]:
     """Normalise fields to what is stored; normalised ones stay as they are.
 
     >>> normalised({"n": float("nan"), "big": 2**64, "of": ("a", None)})
     {'n': None, 'big': '18446744073709551616', 'of': ['a', None]}
 
-    Raises:
-        InvalidRequestError: names the field that no store can take.
+    Raises InvalidRequestError: names the field that no store can take.
     """
+    if isinstance(fields, Unfit):
+        raise InvalidRequestError(fields.problems)
     form = _Form()
     try:
         return form.mapping(fields, 1)
@@ -175,7 +183,7 @@ class _Form:
         return value
 
     def _integer(self, value: int) -> int | str:
-        if _SMALLEST_INTEGER <= value <= _LARGEST_INTEGER:
+        if -_INT64 <= value < _INT64:
             return value
         if value.bit_length() > _MOST_BITS:
             raise _MisfitError("is a number of thousands of digits")
@@ -195,16 +203,11 @@ def _too_large() -> _MisfitError:
     return _MisfitError(f"makes the record larger than {LARGEST_BYTES:,} bytes")
 
 
-#: The largest item, in bytes.
-LARGEST_ITEM: Final = 1_000_000
-#: Bytes of all items of a queue key: Redis holds them in memory.
-QUEUE_BYTES: Final = 64_000_000
-#: Bytes of one lease, so that its answer comes in time.
-LEASE_BYTES: Final = 8_000_000
-#: When a full queue key may have room again.
-FULL_SECONDS: Final = 5.0
-#: Those of an epoch ns, till the year 2286.
-_PUT_DIGITS: Final = 19
+LARGEST_ITEM: Final = 1_000_000  #: The largest item, in bytes.
+QUEUE_BYTES: Final = 64_000_000  #: Bytes of all items of a queue key: Redis holds them in memory.
+LEASE_BYTES: Final = 8_000_000  #: Bytes of one lease, so that its answer comes in time.
+FULL_SECONDS: Final = 5.0  #: When a full queue key may have room again.
+_PUT_DIGITS: Final = 19  #: Those of an epoch ns, till the year 2286.
 
 _encode: Final = msgspec.json.Encoder().encode
 _decoder: Final = msgspec.json.Decoder(Item)
@@ -216,8 +219,7 @@ def wire_of(item: Item) -> bytes:
     >>> wire_of(Item(rule="product", url="https://a.example/", fields={"n": float("inf")}))
     b'{"rule":"product","url":"https://a.example/","fields":{"n":null}}'
 
-    Raises:
-        InvalidRequestError: names what of it cannot be sent.
+    Raises InvalidRequestError: names what of it cannot be sent.
     """
     plain = msgspec.structs.replace(item, fields=normalised(item.fields))
     try:

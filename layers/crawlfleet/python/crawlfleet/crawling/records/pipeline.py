@@ -1,7 +1,7 @@
 """The data processor (SPEC.md B9): what was read becomes records, or says why it does not.
 
-Records of pages go through :func:`prepare` on their way to the store. Items that arrive from
-outside of workers wait in the data queue; :func:`drain` takes a batch of them through the same::
+Records of pages are prepared (crawling.records.preparation) on their way to the store. Items that
+arrive from outside of workers wait in the data queue; a batch of them goes through the same::
 
     lease -> read -> normalise -> schema -> key -> store -> finish
 
@@ -13,119 +13,34 @@ it is taken with ever fewer others, so that it is alone with its fault.
 
 import secrets
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.documents.rule import Rule, Spider
-from crawlfleet.crawling.records.normalise import (
-    item_of,
-    key_of,
-    key_of_content,
-    key_of_text,
-    normalised,
-    put_of,
-)
-from crawlfleet.crawling.records.redis import (
-    RedisCoverages,
-    RedisDataQueue,
-    coverage_of,
-    with_rejected,
-)
+from crawlfleet.crawling.records import normalise
+from crawlfleet.crawling.records.coverage import coverage_of, with_rejected
+from crawlfleet.crawling.records.normalise import MOST_REPORTED
+from crawlfleet.crawling.records.preparation import check_fields, first_of, record_key, reported
+from crawlfleet.crawling.records.redis import RedisCoverages, RedisDataQueue
 from crawlfleet.crawling.records.schema import SchemaValidator
-from crawlfleet.kernel.errors import InvalidRequestError, Problem, StoreError
+from crawlfleet.kernel.errors import InvalidRequestError, StoreError
 from crawlfleet.kernel.ids import RequestId, parse_id
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
-from crawlfleet.requests.models import Claim, Item, JournalLine, QueuedItem, Record, new_token
+from crawlfleet.requests.models import Item, JournalLine, QueuedItem, Record
 from crawlfleet.requests.mongo.ledger import MongoJournal
 from crawlfleet.requests.mongo.store import MongoRequestStore
+from crawlfleet.requests.tokens import new_token
 
-#: Texts about rejected records that are kept of one page, and how long each may be.
-MOST_REPORTED: Final = 10
-LONGEST_REPORTED: Final = 300
-#: Items of one batch.
-BATCH: Final = 200
+BATCH: Final = 200  #: Items of one batch.
 #: An item is leased so often; whoever had it died, or its answer was lost, each time. At the eighth
 #: it is alone in a batch.
 MOST_ATTEMPTS: Final = 10
-#: The kind of its journal line.
-DROPPED: Final = "items dropped"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """Records to be stored; how many are not, and why of the first ones.
-
-    ``unfit`` are the fields of the latter that could have been records but for schema or key.
-    ``next_index`` is where a later part of the same page goes on.
-    """
-
-    records: tuple[Record, ...]
-    rejected: tuple[str, ...]
-    rejected_count: int
-    unfit: tuple[dict[str, Any], ...]
-    next_index: int
-
-
-def prepare(
-    validator: SchemaValidator,
-    source: Rule | Spider,
-    claim: Claim,
-    url: str,
-    fields: Iterable[Mapping[str, Any]],
-    stored_at: datetime,
-    first_index: int = 0,
-    first_place: int | None = None,
-) -> Prepared:
-    """Make records of what was read of a claimed request's page.
-
-    ``url`` is where the page was found. Indexes have no gaps: a rejected record has none. It is
-    named by its place among all that was read, which begins at ``first_place`` in a later part.
-    """
-    request = claim.request
-    body = request.body
-    records: list[Record] = []
-    rejected: list[str] = []
-    unfit: list[dict[str, Any]] = []
-    count = 0
-    for place, one in enumerate(fields, first_index if first_place is None else first_place):
-        plain = None
-        try:
-            plain = normalised(one)
-            _check(validator, source, plain)
-            key = None
-            if source.key:
-                key = _key(source, request.tenant, request.biz, body.rule, plain)
-        except InvalidRequestError as error:
-            count += 1
-            if plain is not None:
-                unfit.append(plain)
-            if len(rejected) < MOST_REPORTED:
-                rejected.append(_reported(f"record {place}, {_what(error.problems)}"))
-            continue
-        records.append(
-            Record(
-                request_id=request.id,
-                index=first_index + len(records),
-                biz=request.biz,
-                url=url,
-                rule=body.rule,
-                rule_version=body.rule_version,
-                stored_at=stored_at,
-                fields=plain,
-                key=key,
-            )
-        )
-    return Prepared(
-        records=tuple(records),
-        rejected=tuple(rejected),
-        rejected_count=count,
-        unfit=tuple(unfit),
-        next_index=first_index + len(records),
-    )
+DROPPED: Final = "items dropped"  #: The kind of its journal line.
 
 
 @dataclass(slots=True, kw_only=True)
@@ -142,6 +57,10 @@ class Drained:
         return self.given_back > 0
 
 
+_Made: TypeAlias = tuple[QueuedItem, Record]
+_Dropped: TypeAlias = tuple[QueuedItem, str]
+
+
 @dataclass(slots=True)
 class _Batch:
     """The items that are records, and why the others are not.
@@ -149,8 +68,8 @@ class _Batch:
     ``rejected`` counts those of the latter that schema or key refused, by rule and version.
     """
 
-    records: list[tuple[QueuedItem, Record]] = field(default_factory=list)
-    dropped: list[tuple[QueuedItem, str]] = field(default_factory=list)
+    records: list[_Made] = field(default_factory=list)
+    dropped: list[_Dropped] = field(default_factory=list)
     rejected: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
@@ -175,12 +94,10 @@ class DataProcessor:
     ) -> Drained:
         """Store a batch of a queue key's items; all counts are 0 when none wait.
 
-        ``token`` must be new and begin with the worker's id (requests.queue.leases); the lease
+        ``token`` must be new and begin with the worker's id (requests.models); the lease
         lasts ``until``. Nobody else has these items till then, and storing one twice does no harm:
-        a repeat replaces, and a late item does not replace what was put after it.
-
-        Raises:
-            StoreUnavailableError: the queue does not answer; items are leased again.
+        a repeat replaces, and a late item does not replace what was put after it. Raises
+        StoreUnavailableError: the queue does not answer; items are leased again.
         """
         biz = tree.bizs[queue_key.tenant][queue_key.biz]
         batch = _Batch()
@@ -193,16 +110,16 @@ class DataProcessor:
                 batch.dropped.append((queued, f"was leased {MOST_ATTEMPTS} times and never stored"))
                 continue
             try:
-                item = item_of(queued.data)
+                item = normalise.item_of(queued.data)
             except InvalidRequestError as error:
-                batch.dropped.append((queued, _what(error.problems)))
+                batch.dropped.append((queued, first_of(error.problems)))
                 continue
             try:
-                put = put_of(queued.id)
-                record = _record_of(self.validator, biz, queue_key, item, put, now)
+                put = normalise.put_of(queued.id)
+                record = self._record_of(biz, queue_key, item, put, now)
                 batch.records.append((queued, record))
             except InvalidRequestError as error:
-                batch.dropped.append((queued, _what(error.problems)))
+                batch.dropped.append((queued, first_of(error.problems)))
                 batch.rejected[item.rule, _version_of(biz, item)] += 1
         stored, left = self._store(queue_key, biz, batch, now)
         self._note_dropped(queue_key, token, batch.dropped, now)
@@ -216,12 +133,12 @@ class DataProcessor:
 
     def _store(
         self, queue_key: QueueKey, biz: Biz, batch: _Batch, now: datetime
-    ) -> tuple[list[tuple[QueuedItem, Record]], list[tuple[QueuedItem, Record]]]:
+    ) -> tuple[list[_Made], list[_Made]]:
         """Store the records; return what is stored, and what could not be as the store is away.
 
         What the store cannot hold is found by halves, and dropped.
         """
-        stored: list[tuple[QueuedItem, Record]] = []
+        stored: list[_Made] = []
         parts = [batch.records] if batch.records else []
         while parts:
             part = parts.pop()
@@ -241,14 +158,10 @@ class DataProcessor:
         return stored, []
 
     def _note_dropped(
-        self,
-        queue_key: QueueKey,
-        token: str,
-        dropped: Sequence[tuple[QueuedItem, str]],
-        now: datetime,
+        self, queue_key: QueueKey, token: str, dropped: Sequence[_Dropped], now: datetime
     ) -> None:
         """Note in the journal what is dropped, once for each reason."""
-        reasons = Counter(_reported(reason) for _, reason in dropped).most_common()
+        reasons = Counter(reported(reason) for _, reason in dropped).most_common()
         lines = dict(reasons[:MOST_REPORTED])
         if others := sum(count for _, count in reasons[MOST_REPORTED:]):
             lines["of other reasons"] = lines.get("of other reasons", 0) + others
@@ -258,6 +171,28 @@ class DataProcessor:
                 self.journal.note(queue_key, line)
             except StoreError as error:
                 warn(f"{count} items were dropped: {why}", error)
+
+    def _record_of(
+        self, biz: Biz, queue_key: QueueKey, item: Item, put: int | None, now: datetime
+    ) -> Record:
+        """Return the record that a queued item is; raises InvalidRequestError where it is none."""
+        source = biz.reader(item.rule)
+        fields = normalise.normalised(item.fields)
+        check_fields(self.validator, source, fields)
+        request = None if item.request is None else parse_id(item.request, "request")
+        key = _item_key(source, queue_key, item, fields, request)
+        return Record(
+            request_id=key[:32] if request is None else request,
+            index=0,
+            biz=queue_key.biz,
+            url=item.url,
+            rule=item.rule,
+            rule_version=_version_of(biz, item),
+            stored_at=now,
+            fields=fields,
+            key=key,
+            put=put,
+        )
 
     def _count(
         self,
@@ -296,34 +231,6 @@ def _version_of(biz: Biz, item: Item) -> str:
     return "" if source is None else source.version
 
 
-def _record_of(
-    validator: SchemaValidator,
-    biz: Biz,
-    queue_key: QueueKey,
-    item: Item,
-    put: int | None,
-    now: datetime,
-) -> Record:
-    """Return the record that a queued item is; raises InvalidRequestError where it is none."""
-    source = biz.reader(item.rule)
-    fields = normalised(item.fields)
-    _check(validator, source, fields)
-    request = None if item.request is None else parse_id(item.request, "request")
-    key = _item_key(source, queue_key, item, fields, request)
-    return Record(
-        request_id=key[:32] if request is None else request,
-        index=0,
-        biz=queue_key.biz,
-        url=item.url,
-        rule=item.rule,
-        rule_version=_version_of(biz, item),
-        stored_at=now,
-        fields=fields,
-        key=key,
-        put=put,
-    )
-
-
 def _item_key(
     source: Rule | Spider | None,
     queue_key: QueueKey,
@@ -332,74 +239,61 @@ def _item_key(
     request: RequestId | None,
 ) -> str:
     if source is not None and source.key:
-        return _key(source, queue_key.tenant, queue_key.biz, item.rule, fields)
+        return record_key(source, queue_key.tenant, queue_key.biz, item.rule, fields)
     if item.key is not None:
-        return key_of_text(queue_key.tenant, queue_key.biz, item.rule, item.key)
+        return normalise.key_of_text(queue_key.tenant, queue_key.biz, item.rule, item.key)
     owner = item.url if request is None else str(request)
-    return key_of_content(queue_key.tenant, queue_key.biz, item.rule, owner, fields)
+    return normalise.key_of_content(queue_key.tenant, queue_key.biz, item.rule, owner, fields)
 
 
-def _check(validator: SchemaValidator, source: Rule | Spider | None, plain: dict[str, Any]) -> None:
-    """Check normalised fields by the schema."""
-    if source is not None and source.schema is not None:
-        problems = validator.problems(source.schema, plain)
-        if problems:
-            raise InvalidRequestError(problems)
+LEASE: Final = timedelta(seconds=60)  #: An item whose worker is silent is leased again after this.
+BATCHES: Final = 20  #: Batches of one queue key in one go: others wait, too.
 
 
-def _key(source: Rule | Spider, tenant: str, biz: str, rule: str, fields: Mapping[str, Any]) -> str:
-    key = key_of(tenant, biz, rule, source.key, fields)
-    if key is None:
-        missing = next(name for name in source.key if fields.get(name) in (None, "", [], {}))
-        raise InvalidRequestError.of(missing, "is missing, and is part of the record's key")
-    return key
+def _is_there(tree: Tree, queue_key: QueueKey) -> bool:
+    """Tell whether a queue key is that of a biz of the configuration."""
+    biz = tree.bizs.get(queue_key.tenant, {}).get(queue_key.biz)
+    return biz is not None and biz.queue == queue_key.queue
 
 
-def _what(problems: Sequence[Problem]) -> str:
-    """Return the first problem, and how many there are beside it."""
-    first = problems[0]
-    said = str(first) if first.field else first.message
-    return said if len(problems) == 1 else f"{said} (and {len(problems) - 1} more)"
-
-
-def _reported(text: str) -> str:
-    return text[:LONGEST_REPORTED].encode("utf-8", "replace").decode()
-
-
-#: An item whose worker is silent is leased again after this.
-LEASE: Final = timedelta(seconds=60)
-#: Batches of one queue key in one go: others wait, too.
-BATCHES: Final = 20
-
-
+@dataclass(slots=True)
 class Drainer:
-    """Drains the data queues for one worker, which is named in its leases. Its method blocks."""
+    """Drains the data queues for one worker, which is named in its leases. Its method blocks.
 
-    def __init__(
-        self,
-        processor: DataProcessor,
-        worker: str,
-        clock: Callable[[], datetime],
-        batches: int = BATCHES,
-    ) -> None:
-        self._processor, self._worker, self._clock = processor, worker, clock
-        self._batches = batches
-        self._nonce = secrets.token_hex(4)
-        self._leases = 0
+    Whoever puts items in need not see the fleet's keys, and so cannot announce them. One worker at
+    a time, as ``may_search`` says, searches all data queues for items and announces where there are
+    some; all workers look into what is announced.
+    """
+
+    processor: DataProcessor
+    worker: str
+    clock: Callable[[], datetime]
+    may_search: Callable[[], bool] = lambda: True
+    batches: int = BATCHES
+    _nonce: str = field(default_factory=partial(secrets.token_hex, 4), init=False)
+    _leases: int = field(default=0, init=False)
 
     def drain(self, tree: Tree) -> int:
         """Store what waits, some batches a queue key; return how many items are done with."""
-        queues = tree.queues()
-        if not queues:
+        queue, every = self.processor.queue, tree.queues()
+        if not every:
             return 0
+        if self.may_search():
+            counts = zip(every, queue.waiting(every), strict=True)
+            queue.open.announce([queue_key for queue_key, count in counts if count])
+        listed = queue.open.listed()
+        open_ones = [one for one in listed if _is_there(tree, one)]
+        waiting = dict(zip(open_ones, queue.waiting(open_ones), strict=True))
+        # What waits for a biz that there is no more is found again when there is one of its name.
+        queue.open.forget({one: at for one, at in listed.items() if not waiting.get(one)})
         done = 0
-        for queue_key, waiting in zip(queues, self._processor.queue.waiting(queues), strict=True):
-            for _ in range(self._batches if waiting else 0):
+        for queue_key, count in waiting.items():
+            for _ in range(self.batches if count else 0):
                 self._leases += 1
-                token = new_token(self._worker, self._nonce, self._leases)
-                now = self._clock()
+                token = new_token(self.worker, self._nonce, self._leases)
+                now = self.clock()
                 try:
-                    drained = self._processor.drain(tree, queue_key, token, now, now + LEASE)
+                    drained = self.processor.drain(tree, queue_key, token, now, now + LEASE)
                 except Exception as error:  # noqa: BLE001  no queue key's fault may be another's
                     warn("items could not be stored", error)
                     break

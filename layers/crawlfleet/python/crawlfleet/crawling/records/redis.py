@@ -1,92 +1,43 @@
 """The data queue and the coverage of rules on Redis (SPEC.md B9, H8).
 
-Items from outside of workers are in Redis alone until they are stored, unlike requests: whoever
-puts items learns that they are taken, and they are as safe as that Redis is. Coverage is statistics
-only.
+Items from outside of workers are in Redis until they are stored. Whoever puts items learns that
+they are taken, and keeps them until they are stored: a Scrapy process puts again what Redis has
+lost (crawlfleet.scrapy.journal). Coverage is statistics only.
 """
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, unquote
 
 import msgspec
 
-from crawlfleet.config.documents.biz import Biz, Tree
+from crawlfleet.config.documents.biz import Tree
 from crawlfleet.config.documents.rule import Rule
 from crawlfleet.config.lookup import biz_of
-from crawlfleet.crawling.records.normalise import (
-    LEASE_BYTES,
-    QUEUE_BYTES,
-    item_ids,
-    no_room,
-    refuse_large,
-)
+from crawlfleet.crawling.records import normalise
+from crawlfleet.crawling.records.coverage import MOST_FIELDS, countable
+from crawlfleet.crawling.records.falls import empties, mostly_empty
 from crawlfleet.kernel.errors import StoreUnavailableError
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.redis.connection import RedisConnection, nonsense, several, text, whole
 from crawlfleet.kernel.redis.server import Script
-from crawlfleet.kernel.time import to_ms
-from crawlfleet.requests.models import Coverage, QueuedItem, RuleCoverage
+from crawlfleet.kernel.time import from_ms, to_ms
+from crawlfleet.requests.models import Coverage, HourCoverage, QueuedItem, RuleCoverage
 from crawlfleet.requests.queue.redis.keys import redis_keys
+from crawlfleet.requests.queue.redis.open_queues import RedisOpenQueues
 
 _ADD: Final = Script("crawling/records/add_coverage")
 _HEAD: Final = re.compile(rb"[0-9]+ ([0-9]+) ([0-9]+)(?: ([0-9]+))?\n")
 _FIELD: Final = re.compile(rb"=([^ \n]*) ([0-9]+)\n")
 
-
 #: Versions of rules kept of a queue key; the one silent for longest makes room.
 MOST_VERSIONS: Final = 100
-#: Fields counted of a version, and how much of a field's name is kept.
-MOST_FIELDS: Final = 200
-LONGEST_NAME: Final = 64
-
-
-def countable(coverage: Coverage) -> Coverage:
-    """Return the coverage with as many fields, and as much of their names, as is kept."""
-    fields: dict[str, int] = {}
-    for name, count in coverage.fields.items():
-        kept = name[:LONGEST_NAME].encode("utf-8", "replace").decode()
-        if kept in fields or len(fields) < MOST_FIELDS:
-            fields[kept] = fields.get(kept, 0) + count
-    return msgspec.structs.replace(coverage, fields=fields)
-
-
-def coverage_of(records: Iterable[Mapping[str, Any]], pages: int = 0) -> Coverage:
-    """Count the records in which each field has a value: anything but null and what is empty.
-
-    >>> coverage_of([{"a": 0, "b": ""}, {"a": None, "b": "x"}])
-    Coverage(pages=0, records=2, rejected=0, fields={'a': 1, 'b': 1})
-    """
-    count = 0
-    fields: Counter[str] = Counter()
-    for record in records:
-        count += 1
-        fields.update(name for name, value in record.items() if value not in (None, "", [], {}))
-    return Coverage(pages=pages, records=count, fields=dict(fields))
-
-
-def with_rejected(coverage: Coverage, count: int) -> Coverage:
-    """Return the coverage with so many further records that were not stored."""
-    return msgspec.structs.replace(
-        coverage, records=coverage.records + count, rejected=coverage.rejected + count
-    )
-
-
-def together(one: Coverage, other: Coverage) -> Coverage:
-    """Return both counted as one, with as many fields as are kept."""
-    fields = dict(one.fields)
-    for name, count in other.fields.items():
-        if name in fields or len(fields) < MOST_FIELDS:
-            fields[name] = fields.get(name, 0) + count
-    return Coverage(
-        pages=one.pages + other.pages,
-        records=one.records + other.records,
-        rejected=one.rejected + other.rejected,
-        fields=fields,
-    )
+#: Hours whose counts are kept beside, and versions of all of them together.
+HOURS: Final = 25
+MOST_OF_HOURS: Final = 2_500
+_HOUR_MS: Final = 3_600_000
 
 
 class RedisCoverages:
@@ -103,9 +54,10 @@ class RedisCoverages:
         whole(
             self._redis.once(
                 _ADD,
-                (redis_keys(queue_key).coverage,),
+                (redis_keys(queue_key).coverage, redis_keys(queue_key).coverage_hours),
                 *(f"{rule} {version}", MOST_VERSIONS, MOST_FIELDS),
                 *(coverage.pages, coverage.records, lines, coverage.rejected),
+                *(HOURS, MOST_OF_HOURS),
             )
         )
 
@@ -120,6 +72,26 @@ class RedisCoverages:
                 rule, _, version = name.decode().partition(" ")
                 counts[rule, version] = _read(counted)
         return counts
+
+    def by_hour(self, queue_key: QueueKey) -> list[HourCoverage]:
+        """Return the counts of the last hours, the oldest first, by the time of the server."""
+        key = redis_keys(queue_key).coverage_hours
+        (found,) = several(self._redis.together(("HGETALL", key)), 1)
+        if not isinstance(found, dict):
+            raise nonsense()
+        hours: list[HourCoverage] = []
+        with self._redis.translated():
+            for name, counted in found.items():
+                hour, rule, version = name.decode().split(" ", 2)
+                hours.append(
+                    HourCoverage(
+                        started_at=from_ms(int(hour) * _HOUR_MS),
+                        rule=rule,
+                        version=version,
+                        coverage=_read(counted),
+                    )
+                )
+        return sorted(hours, key=lambda one: (one.started_at, one.rule, one.version))
 
 
 def _read(counted: bytes) -> Coverage:
@@ -142,20 +114,31 @@ def coverage(
     The current version of a rule also has the fields that never had a value.
     """
     queue_key, biz = biz_of(tree, tenant, biz_name)
-    found = [
-        _of(biz, rule, version, counted)
-        for (rule, version), counted in coverages.of(queue_key).items()
-    ]
+    found: list[RuleCoverage] = []
+    empty: tuple[str, ...]
+    hours = coverages.by_hour(queue_key)
+    for (rule, version), counted in coverages.of(queue_key).items():
+        source = biz.rules.get(rule) or biz.spiders.get(rule)
+        current = source is not None and source.version == version
+        empty, mostly = (), False
+        if current and isinstance(source, Rule):
+            fields = {**dict.fromkeys(source.fields, 0), **counted.fields}
+            counted = msgspec.structs.replace(counted, fields=fields)  # noqa: PLW2901
+            empty = tuple(empties(counted, source.selected))
+            mostly = mostly_empty(counted, source.selected)
+        own = tuple(hour for hour in hours if (hour.rule, hour.version) == (rule, version))
+        found.append(
+            RuleCoverage(
+                rule=rule,
+                version=version,
+                current=current,
+                coverage=counted,
+                empty=empty,
+                mostly=mostly,
+                hours=own,
+            )
+        )
     return sorted(found, key=lambda one: (one.rule, not one.current, one.version))
-
-
-def _of(biz: Biz, rule: str, version: str, counted: Coverage) -> RuleCoverage:
-    source = biz.rules.get(rule) or biz.spiders.get(rule)
-    current = source is not None and source.version == version
-    if current and isinstance(source, Rule):
-        fields = {**dict.fromkeys(source.fields, 0), **counted.fields}
-        counted = msgspec.structs.replace(counted, fields=fields)
-    return RuleCoverage(rule=rule, version=version, current=current, coverage=counted)
 
 
 _TIME: Final = Script("crawling/records/item_time")
@@ -173,9 +156,13 @@ class RedisDataQueue:
     leases, so that one that kills its workers shows. Every transition is one script.
     """
 
-    def __init__(self, connection: RedisConnection, *, queue_bytes: int = QUEUE_BYTES) -> None:
+    def __init__(
+        self, connection: RedisConnection, *, queue_bytes: int = normalise.QUEUE_BYTES
+    ) -> None:
         self._redis = connection
         self._queue_bytes = queue_bytes
+        #: The data queues that may have items, as whoever searched them has found.
+        self.open = RedisOpenQueues(connection, of="open_items")
 
     def put(self, queue_key: QueueKey, items: Sequence[bytes]) -> int:
         """Append items; return how many wait. All are taken, or none.
@@ -186,16 +173,30 @@ class RedisDataQueue:
             InvalidRequestError: names the items that are too large.
             BacklogFullError: the queue key has as many bytes of items as it may.
         """
-        refuse_large(items)
+        return self.put_as(queue_key, self.name(queue_key, len(items)), items)
+
+    def name(self, queue_key: QueueKey, count: int) -> list[str]:
+        """Make the ids of items that are put now.
+
+        By them a call whose answer was lost may be repeated, and items that Redis has lost put in
+        again. They are by the time of the node that has the queue key, so that what is put after
+        this is newer, whoever puts it.
+        """
+        key = redis_keys(queue_key).item_queue
+        return normalise.item_ids(whole(self._redis.again(_TIME, (key,))), count)
+
+    def put_as(self, queue_key: QueueKey, ids: Sequence[str], items: Sequence[bytes]) -> int:
+        """Append items under these ids; those that are there already are passed over.
+
+        Raises as :meth:`put` does.
+        """
+        normalise.refuse_large(items)
         keys = redis_keys(queue_key)
-        # Named here, so that a call whose answer was lost may be repeated; by the time of the node
-        # that has the queue key, so that what was put after this is newer, whoever puts it.
-        ids = item_ids(whole(self._redis.again(_TIME, (keys.item_queue,))), len(items))
         pairs = [value for pair in zip(ids, items, strict=True) for value in pair]
         names = (keys.items, keys.item_queue, keys.item_bytes)
         there = whole(self._redis.again(_PUT, names, self._queue_bytes, *pairs))
         if there < 0:
-            raise no_room(queue_key.biz, len(items))
+            raise normalise.no_room(queue_key.biz, len(items))
         return there
 
     def lease(
@@ -210,7 +211,9 @@ class RedisDataQueue:
         keys = redis_keys(queue_key)
         names = (keys.item_queue, keys.item_leases, keys.items, keys.item_tries)
         found = several(
-            self._redis.once(_LEASE, names, *(token, count, LEASE_BYTES, to_ms(now), to_ms(until)))
+            self._redis.once(
+                _LEASE, names, *(token, count, normalise.LEASE_BYTES, to_ms(now), to_ms(until))
+            )
         )
         if len(found) % 3:
             raise nonsense()

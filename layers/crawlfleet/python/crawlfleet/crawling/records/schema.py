@@ -17,7 +17,6 @@ machine code, is loaded by the first schema: many crawls have none.
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from functools import lru_cache
 from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -32,7 +31,6 @@ from crawlfleet.kernel.validation import named
 if TYPE_CHECKING:
     import jsonschema_rs
 
-
 #: A schema's size as JSON, and how deep it is nested.
 LARGEST_BYTES: Final = 64 * 1024
 DEEPEST: Final = 40
@@ -46,41 +44,21 @@ LONGEST_PATTERN: Final = 500
 _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 #: Keywords whose value is a schema, a list of schemas, or a mapping of names to schemas.
 _ONE: Final = frozenset(
-    {
-        "additionalProperties",
-        "contains",
-        "contentSchema",
-        "else",
-        "if",
-        "items",
-        "not",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    }
-)
+    ("additionalProperties", "contains", "contentSchema", "else", "if", "items", "not",
+     "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties")
+)  # fmt: skip
 _SEVERAL: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _NAMED: Final = frozenset({"dependentSchemas", "patternProperties", "properties"})
 #: Searched for errors, but of no cost where nothing refers to them.
 _DEFINITIONS: Final = frozenset({"$defs", "definitions"})
 #: These move where references lead, or resolve them while a record is checked.
 _REFUSED: Final = frozenset(
-    {
-        "$anchor",
-        "$dynamicAnchor",
-        "$dynamicRef",
-        "$id",
-        "$recursiveAnchor",
-        "$recursiveRef",
-        "$vocabulary",
-        "dependencies",
-    }
-)
+    ("$anchor", "$dynamicAnchor", "$dynamicRef", "$id", "$recursiveAnchor", "$recursiveRef",
+     "$vocabulary", "dependencies")
+)  # fmt: skip
 
 Path: TypeAlias = list[str | int]
-#: A place in the schema, and what is wrong there.
-Broken: TypeAlias = tuple[Path, str]
+Broken: TypeAlias = tuple[Path, str]  #: A place in the schema, and what is wrong there.
 
 
 def bounds_broken(schema: object) -> list[Broken]:
@@ -101,14 +79,12 @@ def bounds_broken(schema: object) -> list[Broken]:
         try:
             bounds.cost(schema, ())
         except _TooMuchError as error:
-            return [(error.path, error.message)]
+            return [([], str(error))]
     return bounds.broken
 
 
 class _TooMuchError(Exception):
-    def __init__(self, path: Path, message: str) -> None:
-        self.path = path
-        self.message = message
+    """The schema comes to too much once its references are followed; says how."""
 
 
 class _Bounds:
@@ -161,12 +137,12 @@ class _Bounds:
         if "$ref" in schema:
             target = self._target(schema["$ref"])
             if id(target) in way or target is self._root:
-                raise _TooMuchError([], f"$ref {schema['$ref']} comes back to where it began")
+                raise _TooMuchError(f"$ref {schema['$ref']} comes back to where it began")
             if len(way) >= LONGEST_CHAIN:
-                raise _TooMuchError([], f"follows more than {LONGEST_CHAIN} references in a row")
+                raise _TooMuchError(f"follows more than {LONGEST_CHAIN} references in a row")
             total += self.cost(target, (*way, id(target)))
         if total > MOST_SCHEMAS:
-            raise _TooMuchError([], f"comes to more than {MOST_SCHEMAS:,} schemas")
+            raise _TooMuchError(f"comes to more than {MOST_SCHEMAS:,} schemas")
         self._costs[id(schema)] = total
         return total
 
@@ -234,20 +210,16 @@ LONGEST_MESSAGE: Final = 200
 #: All errors of a record are listed where it has this many bytes as JSON at most; of a larger one
 #: the first only, as a million of them would take seconds to list.
 THOROUGH_BYTES: Final = 50_000
-#: Compiled schemas kept.
-KEPT_SCHEMAS: Final = 64
+KEPT_SCHEMAS: Final = 64  #: Compiled schemas kept.
 #: What one compiled pattern may take; ``[^/]{1,200}`` takes about half of it.
 PATTERN_BYTES: Final = 512 * 1024
 
-#: Messages say this instead of the value, which may be as large as a page.
-_IT: Final = "it"
+_IT: Final = "it"  #: Messages say this instead of the value, which may be as large as a page.
 #: Types that a schema may ask for; characters of another one that a message quotes.
 _TYPES: Final = ("array", "boolean", "integer", "null", "number", "object", "string")
 _QUOTED: Final = 60
 #: Keywords with schemas by names that a tenant chooses.
-_NAMING: Final = frozenset(
-    {"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"}
-)
+_NAMING: Final = _NAMED | _DEFINITIONS
 _encode: Final = msgspec.json.Encoder().encode
 
 #: A compiled schema, or why there is none.
@@ -311,18 +283,12 @@ class SchemaValidator:
         return compiled
 
 
-@lru_cache(maxsize=1)
-def _patterns() -> "jsonschema_rs.RegexOptions":
-    import jsonschema_rs
-
-    return jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES, dfa_size_limit=PATTERN_BYTES)
-
-
 def _compile(schema: RecordSchema) -> "jsonschema_rs.Draft202012Validator":
     import jsonschema_rs
 
+    patterns = jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES, dfa_size_limit=PATTERN_BYTES)
     return jsonschema_rs.Draft202012Validator(
-        schema, pattern_options=_patterns(), validate_formats=True, mask=_IT, offline=True
+        schema, pattern_options=patterns, validate_formats=True, mask=_IT, offline=True
     )
 
 

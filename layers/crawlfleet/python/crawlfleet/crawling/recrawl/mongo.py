@@ -16,23 +16,34 @@ import msgspec
 from msgspec.structs import replace
 from pymongo import ASCENDING, DeleteOne, IndexModel, ReplaceOne, UpdateOne
 from pymongo.collection import Collection
-from pymongo.errors import BulkWriteError
+from pymongo.errors import BulkWriteError, OperationFailure
 
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.config.documents.policies import RecrawlPolicy
 from crawlfleet.crawling.frontier.segments import homes
 from crawlfleet.crawling.recrawl.policy import META_ROOM, with_room
+from crawlfleet.kernel.errors import StoreError
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
-from crawlfleet.requests.models import Validators, Visit, VisitTotals
 from crawlfleet.requests.mongo.sharding import BY_ID
 from crawlfleet.requests.routing import Shard, generation_at, shard_of
+from crawlfleet.requests.visits import Validators, Visit, VisitTotals
 
 BY_NEXT: Final = "by_next"
 BY_COUNTS: Final = "by_counts"
 
 _DUPLICATE_KEY: Final = 11000
+#: Names in a document by the visit's, of what is kept as it is.
+_NAMES: Final = {
+    **{name: name for name in ("url", "rule", "depth", "visits", "changes", "saved")},
+    "rule_version": "version",
+    "interval_seconds": "interval",
+    "visited_at": "at",
+    "changed_at": "changed",
+}
+#: The request's meta is MessagePack, as names in it may be any.
 _decode_meta: Final = msgspec.msgpack.Decoder(dict[str, Any]).decode
 #: Many due pages are counted no further than this.
 _COUNTED: Final = 1_000_000
@@ -46,20 +57,37 @@ _INDEXES: Final = [
     ),
     IndexModel([("forget", ASCENDING)], name="ttl", expireAfterSeconds=0),
 ]
+#: Not among those: to build it where there are many visits of an earlier version takes longer than
+#: whoever keeps one may wait. There it is built by hand, and without it nothing is summed.
+BY_SPARED: Final = "by_spared"
+_SPARED: Final = IndexModel(
+    [("spared", ASCENDING)],
+    name=BY_SPARED,
+    partialFilterExpression={"spared": {"$exists": True}},
+)
+#: Visits that are read within a few seconds, and how long building an index may take.
+SMALL: Final = 1_000_000
+_BUILD_SECONDS: Final = 15.0
+_BAD_VALUE: Final = 2
+_BY_HAND: Final = (
+    'build the index by hand: createIndex({spared: 1}, {name: "by_spared", '
+    "partialFilterExpression: {spared: {$exists: true}}})"
+)
 
 
 class MongoVisits:
     """Pages by their seed key; forgotten after the policy's time without a visit.
 
-    Args:
-        nodes: Where visits are.
-        meta_room: Bytes of ``meta`` that are returned at once.
+    At most ``meta_room`` bytes of ``meta`` are returned at once. An index of ``small`` visits at
+    most is built in passing.
     """
 
-    def __init__(self, nodes: MongoNodes, *, meta_room: int = META_ROOM) -> None:
-        self._nodes = nodes
-        self._meta_room = meta_room
+    def __init__(
+        self, nodes: MongoNodes, *, meta_room: int = META_ROOM, small: int = SMALL
+    ) -> None:
+        self._nodes, self._meta_room, self._small = nodes, meta_room, small
         self._sure: set[tuple[str, str, str]] = set()
+        self._summed: set[tuple[str, str, str]] = set()
 
     def known(self, queue_key: QueueKey, biz: Biz, keys: Sequence[str]) -> dict[str, Visit]:
         """Return the visits of these pages; unknown ones are missing."""
@@ -96,6 +124,20 @@ class MongoVisits:
                 self._at(queue_key, biz, place).bulk_write(
                     [DeleteOne(_until(visit), hint=BY_ID) for visit in some], ordered=False
                 )
+
+    def spared(self, queue_key: QueueKey, biz: Biz, keys: Sequence[str]) -> None:
+        """Count a download that was not made of each of these pages."""
+        places: dict[Shard, list[bytes]] = defaultdict(list)
+        for key in keys:
+            for place in _places(biz, key):
+                places[place].append(bytes.fromhex(key))
+        with border():
+            for place, some in places.items():
+                match = {"_id": {"$in": some}}
+                kept = self._at(queue_key, biz, place)
+                kept.update_many(match, {"$inc": {"spared": 1}}, hint=BY_ID)
+        for place in places:
+            self._index_spared(queue_key, biz, place)
 
     def due(self, queue_key: QueueKey, biz: Biz, now: datetime, limit: int) -> list[Visit]:
         """Return pages to be read again by ``now``, longest due first.
@@ -173,6 +215,7 @@ class MongoVisits:
                 ]
                 for one in kept.aggregate(stages, hint=BY_COUNTS):
                     counted.update(one)
+                counted["spared"] += _spared(kept)
                 due = {"next": {"$lte": now}}
                 counted["due"] += kept.count_documents(due, hint=BY_NEXT, limit=_COUNTED)
         return VisitTotals(**counted)
@@ -187,6 +230,37 @@ class MongoVisits:
             kept.create_indexes(_INDEXES)
             self._sure.add(sure)
         return kept
+
+    def _index_spared(self, queue_key: QueueKey, biz: Biz, place: Shard) -> None:
+        """Build what sums spared downloads where that is cheap; tried once a process."""
+        kept = self._at(queue_key, biz, place)
+        summed = (place.node, kept.database.name, kept.name)
+        if summed in self._summed:
+            return
+        with border(_BUILD_SECONDS):
+            many = kept.estimated_document_count()
+            if not many:
+                return  # pages come here with their next visits
+            self._summed.add(summed)
+            if many <= self._small:
+                kept.create_indexes([_SPARED])
+                return
+        large = f"{kept.database.name}.{kept.name} has about {many:,} visits"
+        warn("downloads that were spared are not summed", StoreError(f"{large}; {_BY_HAND}"))
+
+
+def _spared(kept: Collection[Document]) -> int:
+    """Sum the downloads that were spared: 0 without the index of those."""
+    stages: list[Document] = [
+        {"$match": {"spared": {"$gte": 1}}},
+        {"$group": {"_id": None, "spared": {"$sum": "$spared"}}},
+    ]
+    try:
+        return sum(one["spared"] for one in kept.aggregate(stages, hint=BY_SPARED))
+    except OperationFailure as error:
+        if error.code != _BAD_VALUE:
+            raise
+        return 0
 
 
 def _keep(kept: Collection[Document], visits: Iterable[Visit], policy: RecrawlPolicy) -> None:
@@ -248,22 +322,15 @@ def _until(visit: Visit) -> Document:
 
 def _document(visit: Visit, policy: RecrawlPolicy) -> Document:
     document: Document = {
+        **{name: getattr(visit, field) for field, name in _NAMES.items()},
         "_id": bytes.fromhex(visit.key),
-        "url": visit.url,
-        "rule": visit.rule,
-        "version": visit.rule_version,
-        "depth": visit.depth,
-        "at": visit.visited_at,
-        "changed": visit.changed_at,
-        "interval": visit.interval_seconds,
         "content": bytes.fromhex(visit.content),
-        "visits": visit.visits,
-        "changes": visit.changes,
-        "saved": visit.saved,
         "forget": visit.visited_at + timedelta(seconds=policy.forget_seconds),
     }
     if visit.next_at is not None:
         document["next"] = visit.next_at
+    if visit.spared:
+        document["spared"] = visit.spared
     if visit.meta:
         document["meta"] = msgspec.msgpack.encode(visit.meta)
     if visit.validators.etag is not None:
@@ -275,29 +342,15 @@ def _document(visit: Visit, policy: RecrawlPolicy) -> Document:
 
 def _visit(document: Document) -> Visit:
     return Visit(
+        **{field: document[name] for field, name in _NAMES.items()},
         key=document["_id"].hex(),
-        url=document["url"],
-        rule=document["rule"],
-        rule_version=document["version"],
-        depth=document["depth"],
-        meta=_meta(document),
-        visited_at=document["at"],
-        changed_at=document["changed"],
+        meta=_decode_meta(document["meta"]) if "meta" in document else {},
         next_at=document.get("next"),
-        interval_seconds=document["interval"],
+        spared=document.get("spared", 0),
         validators=Validators(etag=document.get("etag"), last_modified=document.get("modified")),
         content=document["content"].hex(),
-        visits=document["visits"],
-        changes=document["changes"],
-        saved=document["saved"],
     )
 
 
 def _size(document: Document) -> int:
     return len(document.get("meta", b""))
-
-
-def _meta(document: Document) -> dict[str, Any]:
-    """Read the request's meta; it is MessagePack, as names in it may be any."""
-    kept = document.get("meta")
-    return {} if kept is None else _decode_meta(kept)

@@ -35,7 +35,8 @@ from crawlfleet.config.documents.policies import RecrawlPolicy
 from crawlfleet.config.documents.rule import Field, PageFact, Rule, Spider
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.time import from_ms, to_ms
-from crawlfleet.requests.models import Body, Validators, Visit
+from crawlfleet.requests.models import Body
+from crawlfleet.requests.visits import Validators, Visit
 
 _DIGEST_BYTES: Final = 16
 _MARKUP: Final = ("text/html", "application/xhtml+xml", "text/xml", "application/xml", "+xml")
@@ -51,11 +52,7 @@ _TAG: Final = pattern(rb"<[^<>]*>")
 
 
 class PageContent:
-    """The hash of a page's content, taken record by record, as they are found.
-
-    Args:
-        reader: What reads the page; the facts that its fields take are known by it.
-    """
+    """The hash of a page's content, taken record by record, as the ``reader`` finds them."""
 
     def __init__(self, reader: Rule | Spider | None = None) -> None:
         self._passing = _passing(reader.fields) if isinstance(reader, Rule) else {}
@@ -202,26 +199,15 @@ def next_visit(
 ) -> Visit:
     """Make what is known of a page now that it has been visited, and when it is due again.
 
-    Args:
-        policy: The biz's.
-        previous: What was known before.
-        key: The page's seed key, in hex.
-        body: The request that has read it.
-        status: The answer's. 304 says that nothing has changed, and spares a download.
-        validators: The answer's. With 304 a site may leave them out, and the former stand.
-        content: The hash of what was read; not read with 304.
-        now: When it was read.
+    ``key`` is its seed key in hex, ``previous`` what was known before. Status and validators are
+    the answer's: 304 says that nothing has changed, and spares a download; a site may leave out the
+    validators then, and the former stand. ``content`` is the hash of what was read, not of a 304.
     """
     now = from_ms(to_ms(now))
     same = status == NOT_MODIFIED
     compared = previous is not None and _is_same_rule(previous, body)
-    changed = (
-        previous is not None
-        and compared
-        and not same
-        and bool(previous.content)
-        and content != previous.content
-    )
+    former = previous.content if previous is not None and compared else ""
+    changed = not same and former not in {"", content}
     interval = _next_interval(policy, previous, now, changed=changed, compared=compared)
     due_at = now + timedelta(seconds=interval * (1 + SPREAD * _place(key)))
     if same and previous is not None:
@@ -246,7 +232,18 @@ def next_visit(
         visits=1 + (previous.visits if previous else 0),
         changes=changed + (previous.changes if previous else 0),
         saved=same + (previous.saved if previous else 0),
+        spared=previous.spared if previous else 0,
     )
+
+
+def is_undue(visit: Visit, rule: str, rule_version: str, at: datetime) -> bool:
+    """Tell whether a page need not be fetched then: this rule has read it, and it is not due."""
+    return (visit.rule, visit.rule_version) == (rule, rule_version) and at < due_at(visit)
+
+
+def due_at(visit: Visit) -> datetime:
+    """Return when a page is due by its interval, whether or not it is read again by itself."""
+    return visit.next_at or visit.visited_at + timedelta(seconds=visit.interval_seconds)
 
 
 def with_room(sized: Iterable[tuple[T, int]], room: int = META_ROOM) -> list[T]:

@@ -10,39 +10,29 @@ request is done, what was seen of the page says when it is due next.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
 
 from crawlfleet.config.documents.biz import Biz, Tree
-from crawlfleet.config.lookup import biz_of
+from crawlfleet.config.lookup import active_queues, biz_of, share_of
 from crawlfleet.crawling.frontier.fingerprint import ResolverOf, keys_of
+from crawlfleet.crawling.frontier.models import Seed, SeedSpec
 from crawlfleet.crawling.recrawl import policy as recrawl
 from crawlfleet.crawling.recrawl.mongo import MongoVisits
-from crawlfleet.kernel.errors import (
-    BacklogFullError,
-    InvalidRequestError,
-    NotFoundError,
-    StoreError,
-)
-from crawlfleet.kernel.fairness import rotated
+from crawlfleet.kernel import errors
+from crawlfleet.kernel.fairness import TENANT, by_shares, in_turns
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.queue_key import QueueKey
-from crawlfleet.kernel.time import from_ms, to_ms
+from crawlfleet.kernel.time import STEADY, SteadyTime, from_ms, to_ms
 from crawlfleet.kernel.urls import problem_with
-from crawlfleet.requests.models import (
-    Body,
-    Claim,
-    Recollection,
-    Request,
-    Visit,
-    VisitTotals,
-    is_visit,
-)
+from crawlfleet.requests.models import Body, Claim, Request
 from crawlfleet.requests.submission.admission import Accepted, Admission, Refused, Submission
 from crawlfleet.requests.submission.service import Submissions
+from crawlfleet.requests.visits import Recollection, Visit, VisitTotals, is_visit
 
 #: Pages submitted in one step, and steps of one queue key in one tick.
 BATCH: Final = 1_000
@@ -64,6 +54,7 @@ class Recrawl:
     batch: int = BATCH
     steps_a_tick: int = STEPS_A_TICK
     ahead: int = AHEAD
+    steady: SteadyTime = STEADY
 
     def resubmit_due(self, tree: Tree, now: datetime, time_left: Callable[[], float]) -> int:
         """Submit what is due under every queue key; return how many pages.
@@ -72,7 +63,8 @@ class Recrawl:
         time and no room for stays due.
         """
         count = 0
-        for queue_key in rotated(tree.queues(), now):
+        shares, turns = partial(share_of, tree), in_turns(active_queues(tree), now)
+        for queue_key in by_shares(turns, TENANT, shares, self.steady.now):
             biz = tree.bizs[queue_key.tenant][queue_key.biz]
             if biz.recrawl is None or not biz.recrawl.schedule:
                 continue
@@ -84,7 +76,7 @@ class Recrawl:
                     count += done
                     if not done:
                         break
-            except BacklogFullError as error:
+            except errors.BacklogFullError as error:
                 warn(f"due pages of {queue_key.biz} stay due until there is room", error)
             except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
                 warn(f"due pages of {queue_key.biz} could not be submitted", error)
@@ -93,9 +85,7 @@ class Recrawl:
     def resubmit(self, tree: Tree, queue_key: QueueKey, biz: Biz, now: datetime) -> int:
         """Submit the pages of a queue key that are longest due, a batch at most; return how many.
 
-        Raises:
-            BacklogFullError: the biz takes no more for now; nothing was put off.
-            StoreUnavailableError: a part does not answer; what was put off comes again.
+        With a BacklogFullError nothing was put off; after a StoreUnavailableError it comes again.
         """
         policy = biz.recrawl
         if policy is None or not policy.schedule:
@@ -125,19 +115,18 @@ def _bodies(
     """Make the pages' requests, by key; their rule versions are stored as they are now."""
     admission = Admission(biz)
     bodies = {}
-    refused: list[InvalidRequestError] = []
+    refused: list[errors.InvalidRequestError] = []
     for visit in visits:
         body = admission.admit(Submission(url=visit.url, rule=visit.rule))
         if isinstance(body, Body):
             bodies[visit.key] = replace(body, depth=visit.depth, meta=visit.meta)
         else:
-            refused.append(InvalidRequestError(body))
+            refused.append(errors.InvalidRequestError(body))
     for name in admission.rules:
         if (reader := biz.reader(name)) is not None:
             submissions.rules.keep_version(queue_key, name, reader)
     if refused:
-        what = f"{len(refused)} known pages of {queue_key.biz} are not read again"
-        warn(what, refused[0])
+        warn(f"{len(refused)} known pages of {queue_key.biz} are not read again", refused[0])
     return bodies
 
 
@@ -165,10 +154,8 @@ def _store(
         for an_id, body in zip(ids, bodies.values(), strict=True)
     ]
     receipts = submissions.persist_and_enqueue(queue_key, biz, requests, now)
-    for receipt in receipts:
-        if isinstance(receipt, Refused):
-            warn(f"due pages of {queue_key.biz} come again", receipt.error)
-            break
+    if refusals := [receipt.error for receipt in receipts if isinstance(receipt, Refused)]:
+        warn(f"due pages of {queue_key.biz} come again", refusals[0])
     return {
         key for key, receipt in zip(bodies, receipts, strict=True) if isinstance(receipt, Accepted)
     }
@@ -197,7 +184,7 @@ def prepare(
             continue
         try:
             keys[an_id] = resolver_of(biz, body.rule)(body.url, biz.seeds.keys).hex()
-        except InvalidRequestError as error:
+        except errors.InvalidRequestError as error:
             # A URL that no key can be made of fails by itself, once it is asked for; a resolver
             # that is not there is an error of the configuration.
             field = error.problems[0].field
@@ -208,7 +195,7 @@ def prepare(
         return {}
     try:
         known = visits.known(queue_key, biz, list(keys.values()))
-    except StoreError as error:
+    except errors.StoreError as error:
         warn("pages are read as if they had never been", error)
         return {}
     return {
@@ -221,6 +208,39 @@ def prepare(
     }
 
 
+def undue(
+    visits: MongoVisits, queue_key: QueueKey, biz: Biz, seeds: Mapping[str, Seed]
+) -> dict[str, str]:
+    """Say why pages of new seeds need not be fetched in their segment, by key in hex.
+
+    None is spared where the policy does not say so, or nothing can be known for now.
+    """
+    if biz.recrawl is None or not biz.recrawl.due_only:
+        return {}
+    plain = [key for key, seed in seeds.items() if _is_plain(seed.spec)]
+    try:
+        known = visits.known(queue_key, biz, plain)
+    except errors.StoreError as error:
+        warn("pages are fetched as if they had never been read", error)
+        return {}
+    found: dict[str, str] = {}
+    for key, visit in known.items():
+        spec, at = seeds[key].spec, seeds[key].due_at
+        reader = biz.reader(spec.rule)
+        if reader is not None and recrawl.is_undue(visit, spec.rule, reader.version, at):
+            read, due = (
+                moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+                for moment in (visit.visited_at, recrawl.due_at(visit))
+            )
+            found[key] = f"read at {read}, and not due before {due}"
+    return found
+
+
+def _is_plain(spec: SeedSpec) -> bool:
+    """Tell whether the request of a seed is one that a visit is kept of."""
+    return spec.method == "GET" and not (spec.headers or spec.repeat)
+
+
 def seen(
     biz: Biz, recollection: Recollection, body: Body, page: Page, content: str, now: datetime
 ) -> Visit | None:
@@ -231,16 +251,9 @@ def seen(
     """
     if biz.recrawl is None:
         return None
-    return recrawl.next_visit(
-        biz.recrawl,
-        recollection.previous,
-        recollection.key,
-        body,
-        page.status,
-        recrawl.validators_of(page.headers, now),
-        content,
-        now,
-    )
+    previous, key = recollection.previous, recollection.key
+    said = page.status, recrawl.validators_of(page.headers, now)
+    return recrawl.next_visit(biz.recrawl, previous, key, body, *said, content, now)
 
 
 def get_visit(
@@ -248,20 +261,19 @@ def get_visit(
 ) -> Visit:
     """Return the last visit of a page by any URL of it, by whatever rule.
 
-    Raises:
-        InvalidRequestError: it is no URL.
-        NotFoundError: the page was never read, or is forgotten, or the biz remembers none.
+    Raises NotFoundError if the page was never read, or is forgotten, or the biz remembers none.
     """
     queue_key, biz = biz_of(tree, tenant, biz_name)
     if fault := problem_with(url):
-        raise InvalidRequestError.of("url", fault)
+        raise errors.InvalidRequestError.of("url", fault)
     keys = [key.hex() for key in keys_of(url, biz, resolver_of)]
     found = visits.known(queue_key, biz, keys)
     if found:
         return max(found.values(), key=lambda visit: visit.visited_at)
     if biz.recrawl is None:
-        raise NotFoundError(f"biz {queue_key.biz} remembers no pages: its document has no recrawl")
-    raise NotFoundError("nothing is known of the page: it was not read yet, or is forgotten")
+        message = f"biz {queue_key.biz} remembers no pages: its document has no recrawl"
+        raise errors.NotFoundError(message)
+    raise errors.NotFoundError("nothing is known of the page: it was not read yet, or is forgotten")
 
 
 def totals(

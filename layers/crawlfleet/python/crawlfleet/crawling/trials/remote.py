@@ -2,28 +2,60 @@
 
 ::
 
-    find the biz, and the rule in it -> ask a worker (crawling.trials.service) -> list its errors
+    find the biz, and the rule in it -> reserve host slots -> ask the function (trials.service)
 
-The function that answers the API carries no parsers, so a worker does the trying. Nothing is
-stored anywhere. What is asked and what is answered travel between functions as JSON.
+Whoever answers the API has the stores, and no parser; the function that tries has parsers, and no
+store. So the former reserves the slots and reads what the fleet knows of robots.txt, one step of
+the latter after the other, and takes no word of the latter for more than it can know: how the sites
+answered that it was let ask. Nothing is stored, but what every download reports of its host.
 """
 
+import asyncio
+import random
+import secrets
+import time
 from collections.abc import Callable
-from typing import Final, Protocol, TypeAlias
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+from urllib.parse import urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
 from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.documents.rule import Rule, Spider
-from crawlfleet.config.lookup import biz_of
-from crawlfleet.kernel.errors import InvalidRequestError, Problem, UnknownRuleError
+from crawlfleet.config.documents.secret import Secret, references
+from crawlfleet.config.lookup import biz_of, proxies_of, share_of
+from crawlfleet.crawling.fetching.secrets import AGAIN_SECONDS, SecretTexts, why_unread
+from crawlfleet.crawling.fetching.stores import StorePlaces
+from crawlfleet.crawling.politeness import models
+from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
+from crawlfleet.crawling.trials.messages import (
+    FETCH_SECONDS,
+    PATIENCE_SECONDS,
+    TRIAL_SECONDS,
+    Answer,
+    Confidential,
+    Failure,
+    Learnt,
+    Question,
+    Terms,
+    Tried,
+    Wanted,
+)
+from crawlfleet.kernel import errors
+from crawlfleet.kernel.hosts import host_of, origin_of
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.page import Page
+from crawlfleet.kernel.queue_key import MAIN_POOL
 from crawlfleet.kernel.urls import problem_with
 from crawlfleet.kernel.validation import named
-from crawlfleet.requests.models import Coverage, Link, Trial
 
-#: The largest page that may be sent along, in bytes.
-LARGEST_PAGE: Final = 1_000_000
+#: Steps of one trial: robots.txt and page, with the redirects of both at other hosts.
+MOST_STEPS: Final = 64
+#: A step that is begun later than this would not be over in time.
+LEAST_SECONDS: Final = 1.0
+_SHORTEST_PAUSE_SECONDS: Final = 0.05
 
 
 class TrialWanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,124 +71,269 @@ class TrialWanted(msgspec.Struct, frozen=True, kw_only=True):
     depth: int = 0
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A trial as a worker gets it: a rule or a spider, and a page or where to fetch it.
-
-    ``name`` is the reader's in its biz; a rule that was sent along has none, and is checked first.
-    """
-
-    tenant: str
-    biz: str
-    name: str = ""
-    rule: Rule | None = None
-    spider: Spider | None = None
-    page: Page | None = None
-    url: str | None = None
-    depth: int = 0
-
-
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """A page that was fetched: where redirects ended, and what came from there."""
-
-    url: str
-    status: int
-    content_type: str = ""
-    bytes: int = 0
-    seconds: float = 0.0
-    redirects: tuple[str, ...] = ()
-
-
-class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """A page that could not be fetched; ``reason`` is a dead letter's, such as ``PageGone``.
-
-    ``status`` is the site's, 0 where it was not asked or gave no answer. ``retry_after_seconds`` is
-    when it makes sense to ask again, if anybody knows.
-    """
-
-    reason: str
-    message: str
-    status: int = 0
-    retryable: bool = False
-    retry_after_seconds: float | None = None
-
-
-class Tried(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a trial.
-
-    ``mistakes`` are the rule's errors: with any, nothing was read. With a ``failure`` there was no
-    page. ``problems`` are what of the page could not be read: then there are no records, as with a
-    worker. ``records`` and ``links`` are the first ones of ``record_count`` and ``link_count``;
-    ``refused`` counts links that are not followed, by reason. ``rejected`` says of the first of
-    ``rejected_count`` records why they would not be stored, ``left_out`` of the first of
-    ``left_out_count`` things of the page why a spider could not read them. ``unread`` says that a
-    spider was stopped before the end of the page.
-    """
-
-    version: str = ""
-    mistakes: tuple[Problem, ...] = ()
-    seen: Seen | None = None
-    failure: Failure | None = None
-    problems: tuple[Problem, ...] = ()
-    records: tuple[dict[str, object], ...] = ()
-    record_count: int = 0
-    links: tuple[Link, ...] = ()
-    link_count: int = 0
-    refused: dict[str, int] = {}
-    coverage: Coverage = Coverage()
-    rejected: tuple[str, ...] = ()
-    rejected_count: int = 0
-    left_out: tuple[str, ...] = ()
-    left_out_count: int = 0
-    unread: bool = False
-    seconds: float = 0.0
-
-
-#: Applies a rule to a page that lies so many links deep; never raises.
-RuleTrial: TypeAlias = Callable[[Rule, Page, int], Trial]
-
-
 class Trials(Protocol):
-    """A worker, which has the parsers, as those ask it who have none."""
+    """The function that tries rules.
 
-    def ask(self, question: Question) -> Tried:
-        """Try a rule; nothing of it is stored.
+    A Protocol, as the fleet, which calls functions, stands above crawling.
+    """
 
-        Raises:
-            StoreUnavailableError: nobody has tried it, or the answer was lost.
-        """
+    def ask(self, question: Question) -> Answer:
+        """Have a step done within its ``seconds``; StoreUnavailableError if nobody has done it."""
         ...
 
 
-def try_rule(trials: Trials, tree: Tree, tenant: str, biz_name: str, wanted: TrialWanted) -> Tried:
-    """Ask a worker what a rule yields of a page.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialService:
+    """Tries rules for callers of the API.
 
-    Raises:
-        UnknownBizError: the tenant has no such biz.
-        UnknownRuleError: the biz has no such rule or spider.
-        InvalidRequestError: names what is wrong with the rule, or with a URL.
-        StoreUnavailableError: no worker could be asked.
+    ``read_secret`` reads a secret anew by its whole name, ``read_tenant_secret`` by tenant and
+    name; both may raise anything. ``stores`` are the addresses of the stage's own stores.
     """
-    _, biz = biz_of(tree, tenant, biz_name)
-    name, reader = _reader(biz, wanted.rule)
-    problems = _url_problems(wanted)
-    if problems:
-        raise InvalidRequestError(problems)
-    question = Question(
-        tenant=tenant,
-        biz=biz_name,
-        name=name,
-        rule=reader if isinstance(reader, Rule) else None,
-        spider=reader if isinstance(reader, Spider) else None,
-        page=wanted.page,
-        url=wanted.url,
-        depth=wanted.depth,
-    )
-    tried = trials.ask(question)
-    if tried.mistakes:
-        raise InvalidRequestError(
-            Problem(f"rule.{one.field}".rstrip("."), one.message) for one in tried.mistakes
+
+    trials: Trials
+    hosts: RedisHosts
+    robots: RedisRobotsCache
+    read_secret: Callable[[str], str]
+    read_tenant_secret: Callable[[str, str], str]
+    stores: Callable[[], StorePlaces]
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+    def try_rule(self, tree: Tree, tenant: str, biz_name: str, wanted: TrialWanted) -> Tried:
+        """Return what a rule yields of a page.
+
+        Raises UnknownBizError or UnknownRuleError, InvalidRequestError for errors of the rule or a
+        URL, StoreUnavailableError if the function could not be asked, or nobody grants host slots.
+        """
+        _, biz = biz_of(tree, tenant, biz_name)
+        name, reader = _reader(biz, wanted.rule)
+        given = {"url": wanted.url, "page.url": None if wanted.page is None else wanted.page.url}
+        faults = {field: problem_with(url) for field, url in given.items() if url is not None}
+        if problems := [errors.Problem(at, why) for at, why in faults.items() if why is not None]:
+            raise errors.InvalidRequestError(problems)
+        try:
+            confidential = self._confidential(tree, tenant, biz, reader, url=wanted.url)
+        except errors.FetchError as error:
+            return Tried(version=reader.version, failure=Failure.of(error))
+        pool = None if wanted.url is None else proxies_of(tree.stage, biz, MAIN_POOL)
+        question = Question(
+            tenant=tenant,
+            biz=biz_name,
+            name=name,
+            rule=reader if isinstance(reader, Rule) else None,
+            spider=reader if isinstance(reader, Spider) else None,
+            page=wanted.page,
+            url=wanted.url,
+            depth=wanted.depth,
+            terms=Terms(
+                robots_agent=tree.stage.user_agent,
+                allow_private_addresses=tree.stage.allow_private_addresses,
+                ports=tree.stage.ports,
+                reading=tree.stage.reading,
+                stores=StorePlaces() if wanted.url is None else self.stores(),
+                fetch=biz.fetch,
+                politeness=biz.politeness,
+                readers=() if name else tuple(biz.readers),
+                pool=pool,
+                proxies=None if pool is None else tree.stage.proxies.get(pool),
+            ),
+            confidential=confidential,
         )
-    return tried
+        tried = _Trial(self, tree, biz, question).run()
+        if tried.mistakes:
+            raise errors.InvalidRequestError(
+                errors.Problem(f"rule.{one.field}".rstrip("."), one.message)
+                for one in tried.mistakes
+            )
+        return tried
+
+    def _confidential(
+        self, tree: Tree, tenant: str, biz: Biz, reader: Rule | Spider, url: str | None
+    ) -> Confidential:
+        """Read what this trial needs of the tenant's secrets; NotReadyError where one is not had.
+
+        Of a list of proxies that is one of them, at random.
+        """
+        parameters = reader.parameters if isinstance(reader, Spider) else {}
+        names = {name for _, name in references(parameters)}
+        if url is None:
+            return Confidential(texts=self._texts(tenant, names))
+        headers = biz.fetch.headers.values()
+        names |= {one.secret for one in headers if isinstance(one, Secret)}
+        pool = proxies_of(tree.stage, biz, MAIN_POOL)
+        proxies = None if pool is None else tree.stage.proxies.get(pool)
+        proxy = "" if proxies is None else self._proxy(pool or "", proxies.secret)
+        return Confidential(texts=self._texts(tenant, names), proxy=proxy)
+
+    def _texts(self, tenant: str, names: set[str]) -> dict[str, str]:
+        if not names:
+            return {}
+        texts = SecretTexts(self.read_tenant_secret)
+        return asyncio.run(texts.of(tenant, sorted(names)))
+
+    def _proxy(self, pool: str, secret: str) -> str:
+        try:
+            text = self.read_secret(secret)
+        except Exception as error:  # noqa: BLE001  whatever reads it
+            raise errors.NoProxyError(
+                f"the pool of proxies {pool!r} has none: the secret {secret!r} cannot be read: "
+                f"{why_unread(error)}",
+                again_seconds=AGAIN_SECONDS,
+            ) from None  # its text may quote the secret
+        lines = [line.strip() for line in text.splitlines()]
+        found = [line for line in lines if _names_a_host(line)]
+        return random.choice(found) if found else ""  # noqa: S311  any of them will do
+
+
+def _names_a_host(line: str) -> bool:
+    try:
+        return not line.startswith("#") and bool(urlsplit(line).hostname)
+    except ValueError:
+        return False
+
+
+@dataclass(slots=True)
+class _Trial:
+    """One trial under way, from step to step."""
+
+    service: TrialService
+    tree: Tree
+    biz: Biz
+    question: Question
+    _who: str = field(default_factory=lambda: f"trial-{secrets.token_hex(8)}")
+    _began: float = field(init=False)
+    #: Origins at which a slot was asked for: others the function cannot have seen.
+    _asked: set[str] = field(default_factory=set)
+    _seen: dict[str, models.Observation] = field(default_factory=dict)
+    _waited: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._began = self.service.clock()
+
+    def run(self) -> Tried:
+        """Take steps until there is a result."""
+        if self.question.url is not None:
+            origin = origin_of(self.question.url)
+            self.question = replace(self.question, origin=origin, robots=self._robots(origin))
+        try:
+            for _ in range(MOST_STEPS):
+                answer = self._step()
+                if answer.tried is not None:
+                    return answer.tried
+                if answer.wanted is None:
+                    raise errors.StoreUnavailableError("trials", "the answer is no trial's")
+                self._supply(answer.wanted)
+        except errors.FetchError as error:
+            return Tried(version=self._version, failure=Failure.of(error))
+        finally:
+            self._report()
+        raise errors.StoreUnavailableError("trials", "the function goes on without an end")
+
+    def _step(self) -> Answer:
+        left, left_to_fetch = self._left(TRIAL_SECONDS), self._left(FETCH_SECONDS)
+        if self.question.url is not None and left_to_fetch < LEAST_SECONDS:
+            raise errors.FetchTimeoutError(f"not there within {FETCH_SECONDS:g} seconds")
+        question = replace(self.question, seconds=left, fetch_seconds=max(0.0, left_to_fetch))
+        answer = self.service.trials.ask(question)
+        for one in answer.seen:
+            if one.origin in self._asked:
+                self._seen[one.origin] = one
+        if answer.learnt is not None and question.with_slot:
+            self._learn(answer.learnt)
+        return answer
+
+    def _left(self, seconds: float) -> float:
+        return self._began + seconds - self.service.clock()
+
+    def _supply(self, wanted: Wanted) -> None:
+        """Get what the next step needs; ThrottledError where no slot is free soon."""
+        if (problem := problem_with(wanted.origin)) is not None:
+            raise errors.StoreUnavailableError("trials", f"asks for an origin that {problem}")
+        if not wanted.robots:
+            self._wait_for_slot(wanted.origin, wanted.crawl_delay)
+            self.question = replace(self.question, with_slot=True, followed=wanted.followed)
+            return
+        robots = self._robots(wanted.origin)
+        if robots is None:
+            self._wait_for_slot(wanted.origin, None)
+        self.question = replace(
+            self.question,
+            with_slot=robots is None,
+            followed=wanted.followed,
+            origin=wanted.origin,
+            robots=robots,
+        )
+
+    def _robots(self, origin: str) -> models.RobotsCopy | None:
+        try:
+            return self.service.robots.load(origin)
+        except errors.StoreError as error:
+            warn("robots.txt could not be read from the cache", error)
+            return None
+
+    def _learn(self, learnt: Learnt) -> None:
+        if learnt.origin != self.question.origin:
+            return
+        self.question = replace(self.question, robots=learnt.copy)
+        try:
+            tenant = self.question.tenant
+            self.service.robots.save(learnt.origin, learnt.copy, learnt.seconds, tenant)
+        except errors.StoreError as error:
+            warn("robots.txt could not be saved to the cache", error)
+
+    def _wait_for_slot(self, origin: str, crawl_delay: float | None) -> None:
+        service, host = self.service, host_of(origin)
+        limits = models.limits_for(self.tree.stage, self.biz, host)
+        ask = models.HostAsk(
+            host=host,
+            origin=origin,
+            tenant=self.question.tenant,
+            count=1,
+            running=0,
+            interval_seconds=models.interval_of(limits, crawl_delay),
+            concurrency=limits.concurrency,
+            share=share_of(self.tree, self.question.tenant),
+        )
+        while True:
+            self._asked.add(origin)
+            [grant] = service.hosts.reserve([ask], self._who)
+            if grant.count:
+                service.sleep(max(0.0, grant.wait_seconds))
+                return
+            pause = max(_SHORTEST_PAUSE_SECONDS, grant.ready_seconds)
+            self._waited += pause
+            if self._waited > PATIENCE_SECONDS or pause > self._left(FETCH_SECONDS):
+                why = models.reason(grant.why).partition(": ")[2]
+                raise errors.ThrottledError(
+                    f"{host} has no free slot now: {why}; ask again in {max(1, round(pause))} s",
+                    status=0,
+                    retry_after_seconds=pause,
+                )
+            service.sleep(pause)
+
+    def _report(self) -> None:
+        """Report how hosts answered, and that nothing is in flight there any more."""
+        stage, tenant = self.tree.stage, self.question.tenant
+        reports = []
+        for origin in self._asked:
+            host = host_of(origin)
+            seen, limits = self._seen.get(origin), models.host_limits(stage, host)
+            reports.append(
+                models.HostReport(host=host, tenant=tenant, running=0, limits=limits)
+                if seen is None
+                else seen.report(host, tenant, limits)
+            )
+        if not reports:
+            return
+        try:
+            self.service.hosts.report(reports, self._who)
+        except errors.StoreError as error:
+            warn("how a host answered could not be reported", error)
+
+    @property
+    def _version(self) -> str:
+        reader = self.question.rule or self.question.spider
+        return "" if reader is None else reader.version
 
 
 def _reader(biz: Biz, rule: str | Rule) -> tuple[str, Rule | Spider]:
@@ -166,14 +343,5 @@ def _reader(biz: Biz, rule: str | Rule) -> tuple[str, Rule | Spider]:
     if reader is None:
         there = named(biz.readers, rule)
         message = f"there is no rule or spider called {rule[:64]!r} in this biz; it has {there}"
-        raise UnknownRuleError(message)
+        raise errors.UnknownRuleError(message)
     return rule, reader
-
-
-def _url_problems(wanted: TrialWanted) -> list[Problem]:
-    given = {"url": wanted.url, "page.url": None if wanted.page is None else wanted.page.url}
-    return [
-        Problem(field, why)
-        for field, url in given.items()
-        if url is not None and (why := problem_with(url)) is not None
-    ]

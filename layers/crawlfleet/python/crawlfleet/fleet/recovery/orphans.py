@@ -24,10 +24,11 @@ from crawlfleet.fleet.recovery.service import Recovery
 from crawlfleet.fleet.redis.scheduler import RedisBizs
 from crawlfleet.kernel import metric_names
 from crawlfleet.kernel.errors import StoreUnavailableError
-from crawlfleet.kernel.fairness import rotated
+from crawlfleet.kernel.fairness import in_turns
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.metrics import Metric, MetricSink
 from crawlfleet.kernel.queue_key import MAIN_POOL, QueueKey, bound
+from crawlfleet.kernel.time import TimeLeft
 from crawlfleet.requests.models import JournalLine
 from crawlfleet.requests.queue.redis.queue import RedisQueue
 from crawlfleet.requests.queue.stats import together
@@ -48,7 +49,7 @@ class RemovedPools:
     recovery: Recovery
     say: Callable[[str], None]
 
-    def reassign(self, tree: Tree, by: str, now: datetime, time_left: Callable[[], float]) -> int:
+    def reassign(self, tree: Tree, by: str, now: datetime, time_left: TimeLeft) -> int:
         """Note the pools there are, and reassign requests of removed ones; return how many.
 
         A biz that fails is warned of and stops no other; a later tick does the rest.
@@ -63,7 +64,7 @@ class RemovedPools:
             if now - seen[pool] < GONE_AFTER:
                 continue
             left = False
-            for usual in rotated(tree.queues(), now):
+            for usual in in_turns(tree.queues(), now):
                 if time_left() < MARGIN_SECONDS:
                     return given
                 queue_key, biz = bound(usual, pool), tree.bizs[usual.tenant][usual.biz]
@@ -80,27 +81,19 @@ class RemovedPools:
         return given
 
     def _give_over(
-        self,
-        queue_key: QueueKey,
-        biz: Biz,
-        by: str,
-        now: datetime,
-        time_left: Callable[[], float],
+        self, queue_key: QueueKey, biz: Biz, by: str, now: datetime, time_left: TimeLeft
     ) -> int:
         world, usual = self.recovery, bound(queue_key, MAIN_POOL)
         why = f"nobody has known of pool {queue_key.pool} for {GONE_AFTER.seconds // 60} minutes"
-        given = 0
+        given, reason = 0, f"{why}: anyone's"
         while given < MOST and time_left() >= MARGIN_SECONDS:
-            count, entries = world.revocation.give_over(
-                queue_key, biz, CHUNK, by, f"{why}: anyone's", now
-            )
+            count, entries = world.revocation.give_over(queue_key, biz, CHUNK, by, reason, now)
             if not count:
                 self._empty(queue_key)
                 break
             given += count
             world.queue.requeue(usual, entries)
         if given:
-            reason = f"{why}: anyone's"
             line = JournalLine(at=now, by=by, kind="given-over", why=reason, count=given)
             world.journal.note(queue_key, line)
             self.say(f"{given} requests of {queue_key.path} are anyone's now: {why}")
@@ -158,8 +151,7 @@ def count_orphaned(
 ) -> tuple[int, int]:
     """Count the items and requests that wait in orphaned queues, as far as possible.
 
-    Raises:
-        StoreUnavailableError: nothing is found, and nobody can say it of all of them.
+    Raises StoreUnavailableError (nothing is found, and nobody can say it of all of them).
     """
     waiting, away = _waiting_in(gone, data, queue, pools)
     if away and not waiting:

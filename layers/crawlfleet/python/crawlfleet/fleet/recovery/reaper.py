@@ -22,11 +22,12 @@ from crawlfleet.fleet.redis.registry import RedisFailureDetector
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import Clock
-from crawlfleet.requests.models import Entry, JournalLine, worker_of
+from crawlfleet.requests.models import Entry, JournalLine
 from crawlfleet.requests.mongo.ledger import MongoJournal
 from crawlfleet.requests.mongo.reclaim import MongoLeaseRevocation
 from crawlfleet.requests.queue.redis.queue import RedisQueue
 from crawlfleet.requests.queue.redis.recovery import RedisLeaseBook
+from crawlfleet.requests.tokens import worker_of
 
 #: The lock's name, how often it is given, and after what a reaper that vanished loses it.
 LOCK: Final = "watch"
@@ -108,9 +109,8 @@ class Reaper(Reclaimer):
             return Reaped(mine=False)
         try:
             limits = tree.stage.detector
-            found = [
-                status(beats, limits) for beats in self.detector.heartbeats(worth_a_look(limits))
-            ]
+            silent = self.detector.heartbeats(worth_a_look(limits))
+            found = [status(beats, limits) for beats in silent]
             dead = {one.worker: one for one in found if one.health is Health.DEAD}
             returned = self._reap(tree, dead, by, now) if dead else 0
             pools = frozenset(one.worker_status.pool for one in dead.values())
@@ -124,7 +124,7 @@ class Reaper(Reclaimer):
         """Reap for some seconds if nobody else does; return the workers that were found dead.
 
         Silence counts only while somebody observes the fleet. Where all workers have died nobody
-        did, so the scheduler, once a minute, stays for as long as it takes to be sure.
+        did, so the scheduler, at its tick, stays for as long as it takes to be sure.
         """
         dead: list[str] = []
         sure_after = worth_a_look(tree.stage.detector)
@@ -132,9 +132,8 @@ class Reaper(Reclaimer):
         for _ in range(min(MOST_LOOKS, MORE_LOOKS + math.ceil(sure_after / EVERY))):
             found = self.reap(tree, by, clock())
             dead += found.dead
-            queues = every_queue(
-                tree, (beats.worker_status.pool for beats in self.detector.heartbeats())
-            )
+            pools = (beats.worker_status.pool for beats in self.detector.heartbeats())
+            queues = every_queue(tree, pools)
             if not any(depth.leased or depth.away for depth in self.queue.depths(queues)):
                 break
             observed = clock() - began
@@ -159,10 +158,8 @@ class Reaper(Reclaimer):
                     returned += self.reclaim(tree, queue_key, held, worker, by, why, now)
             except Exception as error:  # noqa: BLE001  the other queues are to have theirs
                 # Recovery finds what belongs to nobody, and the leases have an end.
-                warn(
-                    f"{queue_key.tenant}/{queue_key.biz} did not get a dead worker's work back",
-                    error,
-                )
+                whose = f"{queue_key.tenant}/{queue_key.biz}"
+                warn(f"{whose} did not get a dead worker's work back", error)
         for worker, one in dead.items():
             self._free_hosts(tree, one)
             self.detector.reap(worker, one.worker_status.pool)
@@ -173,14 +170,9 @@ class Reaper(Reclaimer):
 
         What it has begun since its last beat, or could not name, is free when its permits end.
         """
-        stage = tree.stage
+        limits, usual = tree.stage.host_limits, tree.stage.hosts
         reports = [
-            HostReport(
-                host=host,
-                tenant=tenant,
-                running=0,
-                limits=stage.host_limits.get(host, stage.hosts),
-            )
+            HostReport(host=host, tenant=tenant, running=0, limits=limits.get(host, usual))
             for host, tenant in one.worker_status.hosts
         ]
         if not reports:
@@ -203,10 +195,8 @@ def _holders(
 
 
 def _why(one: WorkerHealth) -> str:
-    return (
-        f"worker {one.worker} is taken to be dead: "
-        f"silent for {one.silent_ms / 1000:.1f} s that were observed, phi {one.phi:.1f}"
-    )
+    silence = f"silent for {one.silent_ms / 1000:.1f} s that were observed, phi {one.phi:.1f}"
+    return f"worker {one.worker} is taken to be dead: {silence}"
 
 
 def _by_token(held: Iterable[tuple[str, Entry]]) -> dict[str, list[Entry]]:

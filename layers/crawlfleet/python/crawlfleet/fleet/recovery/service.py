@@ -16,27 +16,30 @@ go on with; MongoDB knows that they own it.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 from uuid import uuid4
 
 from crawlfleet.config.documents.biz import Biz, Tree
-from crawlfleet.config.lookup import biz_of
+from crawlfleet.config.lookup import biz_of, every_queue, share_of
 from crawlfleet.fleet.failure_detector import worth_a_look
 from crawlfleet.fleet.mongo import MongoPoolBook
 from crawlfleet.fleet.recovery.reaper import Reclaimer
+from crawlfleet.fleet.redis.registry import RedisFailureDetector
 from crawlfleet.kernel.errors import StoreError
-from crawlfleet.kernel.fairness import rotated
+from crawlfleet.kernel.fairness import TENANT, by_shares, in_turns
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey, bound
-from crawlfleet.kernel.time import from_ms, to_ms
-from crawlfleet.requests.models import Entry, JournalLine, QueueEpoch, worker_of
+from crawlfleet.kernel.time import STEADY, SteadyTime, TimeLeft, from_ms, to_ms
+from crawlfleet.requests.models import Entry, JournalLine, QueueEpoch
 from crawlfleet.requests.mongo.ledger import MongoLedgers
 from crawlfleet.requests.mongo.store import MongoRequestStore
 from crawlfleet.requests.queue.redis.recovery import RedisQueueRebuild
 from crawlfleet.requests.queue.stats import each_queued_before
+from crawlfleet.requests.tokens import worker_of
 
 #: Retries that are listed at once; more are found when they are due.
 DELAYED: Final = 100_000
@@ -47,13 +50,13 @@ SKEW: Final = timedelta(minutes=5)
 REBUILD_MARGIN_SECONDS: Final = 10.0
 
 
-def is_whole(mark: QueueEpoch, remembered: QueueEpoch | None) -> bool:
+def is_whole(epoch: QueueEpoch, remembered: QueueEpoch | None) -> bool:
     """Tell whether the queue is the one that was rebuilt last, on the same server."""
     return (
         remembered is not None
-        and mark.reached is None
-        and mark.nonce is not None
-        and (mark.nonce, mark.server) == (remembered.nonce, remembered.server)
+        and epoch.reached is None
+        and epoch.nonce is not None
+        and (epoch.nonce, epoch.server) == (remembered.nonce, remembered.server)
     )
 
 
@@ -81,36 +84,33 @@ class Recovery(Reclaimer):
     pools: MongoPoolBook
     chunk: int = 5_000
     fill_chunk: int = 10_000
+    steady: SteadyTime = STEADY
 
     def rebuild_if_lost(
-        self,
-        queue_key: QueueKey,
-        biz: Biz,
-        by: str,
-        now: datetime,
-        time_left: Callable[[], float],
+        self, queue_key: QueueKey, biz: Biz, by: str, now: datetime, time_left: TimeLeft
     ) -> int | None:
         """Rebuild a queue that is not what it was; return how many were queued, None if it is.
 
         A round that ends half-way, or is killed, leaves a note of how far it has come.
         """
-        mark = self.rebuild.epoch(queue_key)
-        remembered = self.revocation.remembered_epoch(queue_key, biz)
-        if is_whole(mark, remembered):
+        epoch = self.rebuild.epoch(queue_key)
+        remembered = self.revocation.remembered_epoch(queue_key)
+        if is_whole(epoch, remembered):
             return None
-        nonce, since = mark.nonce, mark.reached
-        if nonce is None or since is None or not nonce.startswith(_stem(mark)):
-            nonce, since = f"{_stem(mark)}{uuid4().hex[:16]}", 0
+        self.queue.announce((queue_key,))
+        nonce, since = epoch.nonce, epoch.reached
+        if nonce is None or since is None or not nonce.startswith(_stem(epoch)):
+            nonce, since = f"{_stem(epoch)}{uuid4().hex[:16]}", 0
             self.rebuild.clear(queue_key, nonce)
         else:
             since += 1
         count, complete = self._fill(queue_key, biz, nonce, since, now, time_left)
         if complete and self.rebuild.filled(queue_key, nonce):
-            self.revocation.remember_epoch(
-                queue_key, biz, QueueEpoch(server=mark.server, nonce=nonce)
-            )
+            rebuilt = QueueEpoch(server=epoch.server, nonce=nonce)
+            self.revocation.remember_epoch(queue_key, rebuilt)
         if count or remembered is not None:
-            self._note_rebuild(queue_key, by, now, _reason(mark, remembered), count)
+            why = f"{_reason(epoch, remembered)}: queued again from MongoDB"
+            self.note(queue_key, JournalLine(at=now, by=by, kind="filled", why=why, count=count))
         return count
 
     def _fill(
@@ -120,7 +120,7 @@ class Recovery(Reclaimer):
         nonce: str,
         since: int,
         now: datetime,
-        time_left: Callable[[], float],
+        time_left: TimeLeft,
     ) -> tuple[int, bool]:
         """Queue what is pending from ``since`` on, then retries; return how many, and if all."""
         count = 0
@@ -146,25 +146,19 @@ class Recovery(Reclaimer):
                 return count, False
         return count + len(waiting), True
 
-    def _note_rebuild(
-        self, queue_key: QueueKey, by: str, now: datetime, reason: str, count: int
-    ) -> None:
-        why = f"{reason}: queued again from MongoDB"
-        self.note(queue_key, JournalLine(at=now, by=by, kind="filled", why=why, count=count))
-
-    def recover(
-        self, tree: Tree, by: str, now: datetime, time_left: Callable[[], float]
-    ) -> Recovered:
+    def recover(self, tree: Tree, by: str, now: datetime, time_left: TimeLeft) -> Recovered:
         """Do one round over every queue, if the caller gets the lock; ``by`` is the caller.
 
         A queue that fails, however it does, is left for the next round; its account and its entries
         fail each for itself. A node that does not answer costs seconds, so the round ends when less
-        than :data:`MARGIN_SECONDS` are left, and each begins with another queue. Without Redis
-        nobody gets the lock: then every caller counts what expires, and nothing can be queued.
+        than :data:`MARGIN_SECONDS` are left. Each round begins with another tenant, and goes on
+        with the one that took least time by its share. Without Redis nobody gets the lock: then
+        every caller counts what expires, and nothing can be queued.
         """
-        turn = self._acquire_lock(by)
-        if turn is False:
+        has_lock = self._acquire_lock(by)
+        if has_lock is False:
             return Recovered(mine=False)
+        time_left = _Kept(self.detector, by, time_left, has_lock=bool(has_lock))
         found: Counter[str] = Counter()
 
         def account(queue_key: QueueKey, biz: Biz) -> None:
@@ -185,22 +179,22 @@ class Recovery(Reclaimer):
                 queue(bound(queue_key, pool), biz)
 
         try:
-            known = self._known_pools(tree)
-            for queue_key in rotated(tree.queues(), now, EVERY):
+            known, noted = self._known_pools(tree), self._noted()
+            due = self._due(tree, known, noted, now)
+            for queue_key in by_shares(due, TENANT, partial(share_of, tree), self.steady.now):
                 if time_left() < MARGIN_SECONDS:
                     break
                 _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
                 # A biz has one account, and a queue for each pool that anything of it is bound for.
-                for part in (account, queue, others):
-                    try:
-                        part(queue_key, biz)
-                    except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
-                        name = f"{queue_key.tenant}/{queue_key.biz}"
-                        warn(f"the {part.__name__} of {name} could not be recovered", error)
-            if turn:
-                self._build_indexes(tree, now, time_left)
+                # One that fails does not keep the others from being done.
+                done = [_is_done(part, queue_key, biz) for part in (account, queue, others)]
+                noted_at = noted.get((queue_key.tenant, queue_key.biz))
+                if noted_at and all(done) and time_left() >= MARGIN_SECONDS:
+                    self._forget_noted(queue_key, noted_at, now)
+            if has_lock:
+                self._build_indexes(tree, due, now, time_left)
         finally:
-            if turn:
+            if has_lock:
                 self._release_lock(by)
         return Recovered(
             requeued=found["requeued"],
@@ -209,10 +203,57 @@ class Recovery(Reclaimer):
             corrected=found["corrected"],
         )
 
-    def _build_indexes(self, tree: Tree, now: datetime, time_left: Callable[[], float]) -> None:
+    def _due(
+        self,
+        tree: Tree,
+        known: Collection[str],
+        noted: Collection[tuple[str, str]],
+        now: datetime,
+    ) -> list[QueueKey]:
+        """List the queues that a round looks into: those that may have work, and some others.
+
+        Redis is asked for what all queues have and hold, some hundred in a round trip: a queue that
+        has something and was not announced is announced, and one that is not what it was is looked
+        into, like all that are open and those of bizs that were ``noted``. Of the rest, of which
+        nothing is known to be wrong, each has its turn. Queues of bizs and pools that there are no
+        more are open no more.
+        """
+        rest = in_turns(tree.queues(), now, EVERY)
+        most = max(QUIET, len(rest) // QUIET_ROUNDS)
+        try:
+            listed = self.queue.open.listed()
+            every = dict.fromkeys(every_queue(tree, known))
+            unlisted = [one for one in every if one not in listed]
+            found = [
+                queue_key
+                for queue_key, load in zip(unlisted, self.queue.loads(unlisted, now), strict=True)
+                if load.ready or load.leased or load.next_ts is not None
+            ]
+            self.queue.announce(found)
+            self.queue.open.forget({one: at for one, at in listed.items() if one not in every})
+            if len(rest) <= most:
+                return rest
+            epochs = self.rebuild.epochs(rest)
+            remembered = self.revocation.remembered_epochs(rest)
+        except Exception as error:  # noqa: BLE001  what is not known is looked for everywhere
+            warn("which queues have work is not known: all are recovered", error)
+            return rest
+        opened = {*((one.tenant, one.biz) for one in (*listed, *found)), *noted}
+        lost = {
+            (one.tenant, one.biz)
+            for one, epoch in epochs.items()
+            if one in remembered and (epoch is None or not is_whole(epoch, remembered[one]))
+        }
+        first = [one for one in rest if (one.tenant, one.biz) in opened | lost]
+        quiet = [one for one in rest if (one.tenant, one.biz) not in opened | lost]
+        return first + quiet[:most]
+
+    def _build_indexes(
+        self, tree: Tree, due: Sequence[QueueKey], now: datetime, time_left: TimeLeft
+    ) -> None:
         """Have indexes built where that is cheap; no queue waits for it."""
         end = max(MARGIN_SECONDS, time_left() - INDEX_SECONDS)
-        for queue_key in rotated(tree.queues(), now, EVERY):
+        for queue_key in due:
             if time_left() <= end:
                 return
             _, biz = biz_of(tree, queue_key.tenant, queue_key.biz)
@@ -230,6 +271,23 @@ class Recovery(Reclaimer):
         except Exception as error:  # noqa: BLE001  what is known without is to be done
             warn("which pools there have been is not known", error)
             return {*tree.further_pools}
+
+    def _noted(self) -> dict[tuple[str, str], datetime]:
+        """Return the bizs of which something could not be queued, and when that was noted."""
+        try:
+            return self.store.noted_unqueued()
+        except Exception as error:  # noqa: BLE001  they have their turns all the same
+            warn("which bizs have requests that are not queued is not known", error)
+            return {}
+
+    def _forget_noted(self, queue_key: QueueKey, noted_at: datetime, now: datetime) -> None:
+        """Forget the note of a biz that was looked into, once nothing of it is on its way."""
+        if now - noted_at <= NOTED:
+            return
+        try:
+            self.store.forget_unqueued(queue_key, noted_at)
+        except Exception as error:  # noqa: BLE001  it is looked into once more
+            warn("the note of a biz whose requests are queued stays", error)
 
     def _acquire_lock(self, by: str) -> bool | None:
         try:
@@ -296,17 +354,52 @@ class Recovery(Reclaimer):
         return reclaimed
 
 
-def _stem(mark: QueueEpoch) -> str:
-    """Begin the nonce of a rebuild: one that was begun on another server is no good here."""
-    return f"{mark.server[:16]}."
+def _is_done(part: Callable[[QueueKey, Biz], None], queue_key: QueueKey, biz: Biz) -> bool:
+    """Do a part of a round for one biz; False where that fails."""
+    try:
+        part(queue_key, biz)
+    except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
+        name = f"{queue_key.tenant}/{queue_key.biz}"
+        warn(f"the {part.__name__} of {name} could not be recovered", error)
+        return False
+    return True
 
 
-def _reason(mark: QueueEpoch, remembered: QueueEpoch | None) -> str:
+class _Kept:
+    """The time left of a round: asking for it keeps the lock, where the round has that.
+
+    A round that has lost it, as one call took too long, has no time left: another one goes on.
+    """
+
+    def __init__(
+        self, detector: RedisFailureDetector, by: str, time_left: TimeLeft, *, has_lock: bool
+    ) -> None:
+        self._detector, self._by, self._time_left = detector, by, time_left
+        self._kept_at = time_left()
+        self._has_lock, self._lost = has_lock, False
+
+    def __call__(self) -> float:
+        left = self._time_left()
+        if self._has_lock and not self._lost and self._kept_at - left >= KEPT_SECONDS:
+            self._kept_at = left
+            try:
+                self._lost = not self._detector.keep_lock(LOCK, self._by, TERM)
+            except Exception as error:  # noqa: BLE001  it goes on: doing it twice does no harm
+                warn("the lock of recovery could not be kept", error)
+        return 0.0 if self._lost else left
+
+
+def _stem(epoch: QueueEpoch) -> str:
+    """Return the prefix of a rebuild's nonce: what another server began is no good here."""
+    return f"{epoch.server[:16]}."
+
+
+def _reason(epoch: QueueEpoch, remembered: QueueEpoch | None) -> str:
     if remembered is None:
         return "its queue had never been filled"
-    if mark.reached is not None:
+    if epoch.reached is not None:
         return "its queue was still being filled"
-    if mark.server != remembered.server:
+    if epoch.server != remembered.server:
         return "Redis was restarted, or another one answers than held its queue"
     return "Redis had lost its queue"
 
@@ -314,14 +407,22 @@ def _reason(mark: QueueEpoch, remembered: QueueEpoch | None) -> str:
 #: The lock's name, how often it is given, and after what a holder that vanished loses it.
 LOCK: Final = "recover"
 EVERY: Final = timedelta(seconds=20)
-TERM: Final = timedelta(seconds=120)
+TERM: Final = timedelta(seconds=20)
+#: The lock is kept so often by who goes on for longer: one that dies holds nobody up for its term.
+KEPT_SECONDS: Final = 5.0
 #: A submission gets this long from MongoDB to Redis before it counts as lost on the way.
 SLACK_SECONDS: Final = 5.0
+#: Since a note was made for so long all that it is of counts as lost on the way.
+NOTED: Final = timedelta(seconds=2 * SLACK_SECONDS)
 #: Expired leases are reclaimed by the queue itself; recovery steps in when it did not.
 OVERDUE: Final = timedelta(seconds=10)
 #: With less time left than one queue of a silent node may cost, no other one is begun.
 MARGIN_SECONDS: Final = 30.0
 #: Seconds that a round may spend on indexes after all queues, beside that margin.
 INDEX_SECONDS: Final = 20.0
+#: Queues of which nothing is known to be wrong, and that a round looks into all the same; of more
+#: than so many hundred, as many that each has its turn in some ten minutes.
+QUIET: Final = 30
+QUIET_ROUNDS: Final = 30
 #: Entries queued again in one round for one queue.
 BATCH: Final = 100_000

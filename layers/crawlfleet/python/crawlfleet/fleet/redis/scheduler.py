@@ -8,22 +8,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from crawlfleet.fleet import models
 from crawlfleet.fleet.autoscaler import MOST_THROUGHPUTS, THROUGHPUT_WEIGHT
 from crawlfleet.fleet.failure_detector import Presence
-from crawlfleet.fleet.models import (
-    BETWEEN_SECONDS,
-    FLEET_POOL,
-    FRESH_MS,
-    MOST_BETWEEN,
-    ScalingState,
-    ScalingTarget,
-    Throughput,
-    ThroughputReply,
-    Ticked,
-    TickPart,
-    is_fresh,
-    target_name,
-)
 from crawlfleet.kernel.errors import StoreUnavailableError
 from crawlfleet.kernel.queue_key import MAIN_POOL, QueueKey
 from crawlfleet.kernel.redis.connection import RedisConnection, nonsense, several, text, whole
@@ -38,7 +25,7 @@ _READ_ONLY: Final = -1
 #: Stands for what is allowed where that is not known.
 _UNKNOWN: Final = -1
 
-_NONE: Final[Mapping[str, Throughput]] = MappingProxyType({})
+_NONE: Final[Mapping[str, models.Throughput]] = MappingProxyType({})
 
 
 class RedisScalingTargets:
@@ -53,13 +40,13 @@ class RedisScalingTargets:
         self._keys = fleet_keys(fleet)
 
     def _keys_of(self, pool: str) -> FleetKeys:
-        return fleet_keys(self._fleet, MAIN_POOL if pool == FLEET_POOL else pool)
+        return fleet_keys(self._fleet, MAIN_POOL if pool == models.FLEET_POOL else pool)
 
-    def read(self, pool: str) -> ScalingState:
+    def read(self, pool: str) -> models.ScalingState:
         """Read the standing target; version 0 where none was ever set, or Redis has lost it."""
         return self._ask(pool, _READ_ONLY, "")[1]
 
-    def settle(self, pool: str, read: ScalingState, target: ScalingTarget) -> bool:
+    def settle(self, pool: str, read: models.ScalingState, target: models.ScalingTarget) -> bool:
         """Set the target unless another was set since ``read``; return False then.
 
         Repeated as its answer was lost, it finds itself, which is another: the next read shows that
@@ -90,10 +77,10 @@ class RedisScalingTargets:
         self,
         pool: str,
         worker: str,
-        throughput: Throughput | None,
+        throughput: models.Throughput | None,
         now: datetime,
-        throughputs: Mapping[str, Throughput] = _NONE,
-    ) -> ThroughputReply:
+        throughputs: Mapping[str, models.Throughput] = _NONE,
+    ) -> models.ThroughputReply:
         """Learn a worker's throughput, at all and by ``tenant/biz``; tell whether it is to leave.
 
         As many are told to leave as are more than the target keeps, but by no target that is out of
@@ -105,11 +92,11 @@ class RedisScalingTargets:
             _REPORT_THROUGHPUT,
             (keys.staff, keys.leaving, keys.workers, keys.paces),
             *(pool, worker, "" if throughput is None else _said(throughput), THROUGHPUT_WEIGHT),
-            *(Presence.at(now).live_after_ms, FRESH_MS, MOST_THROUGHPUTS),
+            *(Presence.at(now).live_after_ms, models.FRESH_MS, MOST_THROUGHPUTS),
             *shown,
         )
-        leaves, others, floor = several(reported, 3)
-        return ThroughputReply(leaves=whole(leaves) == 1, others=whole(others), floor=whole(floor))
+        told, others, floor = map(whole, several(reported, 3))
+        return models.ThroughputReply(leaves=told == 1, others=others, floor=floor)
 
     def idle(self, stated: Sequence[str], active: Collection[str]) -> dict[str, float]:
         """Tell the seconds since each with stated needs was active; 0 for those active, or new.
@@ -125,12 +112,12 @@ class RedisScalingTargets:
                 raise nonsense()
         return {name: whole(ms) / 1_000 for name, ms in zip(names, found, strict=True)}
 
-    def _ask(self, pool: str, version: int, figures: str) -> tuple[bool, ScalingState]:
+    def _ask(self, pool: str, version: int, figures: str) -> tuple[bool, models.ScalingState]:
         keys = self._keys.staff, self._keys_of(pool).leaving
         answer = several(self._redis.again(_TARGET, keys, pool, version, figures), 5)
         decided, now_ms, standing, throughput, leaving = answer
         with self._redis.translated():
-            found = ScalingState(
+            found = models.ScalingState(
                 now_ms=whole(now_ms),
                 throughput=None if throughput is None else float(text(throughput)),
                 leaving=whole(leaving),
@@ -146,11 +133,13 @@ class RedisScalingTargets:
             names = ("needed", "kept", "at_ms", "quiet_ms", "peak", "allowed", "floor", "stated")
             figures_of = dict(zip(names, numbers[1:], strict=False))
             allowed = figures_of.pop("allowed")
-            target = ScalingTarget(**figures_of, allowed=None if allowed == _UNKNOWN else allowed)
+            target = models.ScalingTarget(
+                **figures_of, allowed=None if allowed == _UNKNOWN else allowed
+            )
             return whole(decided) == 1, replace(found, target=target, version=numbers[0])
 
 
-def _said(shown: Throughput) -> str:
+def _said(shown: models.Throughput) -> str:
     """Write a throughput as report_throughput.lua reads it."""
     return f"{'>' if shown.is_least else ''}{shown.per_second:.6g}"
 
@@ -159,10 +148,10 @@ _TICK: Final = Script("fleet/redis/tick")
 _REPORT_FAULT: Final = Script("fleet/redis/report_fault")
 
 
-def decided(targets: RedisScalingTargets, pool: str = MAIN_POOL) -> ScalingTarget | None:
+def decided(targets: RedisScalingTargets, pool: str = MAIN_POOL) -> models.ScalingTarget | None:
     """Read the target that is in force; None where none is."""
-    standing = targets.read(target_name(pool))
-    return standing.target if is_fresh(standing) else None
+    standing = targets.read(models.target_name(pool))
+    return standing.target if models.is_fresh(standing) else None
 
 
 class RedisTicks:
@@ -176,8 +165,8 @@ class RedisTicks:
         connection: RedisConnection,
         *,
         fleet: str = "fleet",
-        between_seconds: float = BETWEEN_SECONDS,
-        most_between: int = MOST_BETWEEN,
+        between_seconds: float = models.BETWEEN_SECONDS,
+        most_between: int = models.MOST_BETWEEN,
     ) -> None:
         self._redis = connection
         self._life_ms = int(between_seconds * 1000)
@@ -185,20 +174,17 @@ class RedisTicks:
         keys = fleet_keys(fleet)
         self._keys = (keys.tick, keys.between_ticks)
 
-    def note(self, took_seconds: float, faults: Mapping[TickPart, int]) -> None:
+    def note(self, took_seconds: float, faults: Mapping[models.TickPart, int]) -> None:
         """Note that a tick has just ended, and how often each part of it failed."""
         reported = [f"{took_seconds:.3f}", *(f"{part} {count}" for part, count in faults.items())]
         several(self._redis.again(_TICK, self._keys, " ".join(reported), self._life_ms), 3)
 
-    def report_fault(self, part: TickPart, what: str) -> None:
+    def report_fault(self, part: models.TickPart, what: str) -> None:
         """Note a fault of a part between ticks; ``what`` is a word, once for each fault."""
-        whole(
-            self._redis.again(
-                _REPORT_FAULT, self._keys[1:], f"{part} {what}", self._life_ms, self._most
-            )
-        )
+        fault = f"{part} {what}", self._life_ms, self._most
+        whole(self._redis.again(_REPORT_FAULT, self._keys[1:], *fault))
 
-    def last(self) -> Ticked:
+    def last(self) -> models.Ticked:
         """Read the latest tick that ended, by the server's clock, or since when one is awaited."""
         answer = self._redis.again(_TICK, self._keys, "", self._life_ms)
         now_ms, standing, between = several(answer, 3)
@@ -206,11 +192,11 @@ class RedisTicks:
             at_ms, *words = text(standing).decode().split() or [""]
             ago = max(0, whole(now_ms) - int(at_ms)) / 1000
             if not words:
-                return Ticked(awaited_seconds=ago)
+                return models.Ticked(awaited_seconds=ago)
             took, *rest = words
             faults = Counter({part: int(n) for part, n in zip(rest[::2], rest[1::2], strict=True)})
             faults.update(text(each).decode().split()[0] for each in several(between))
-            return Ticked(seconds_ago=ago, took_seconds=float(took), faults=dict(faults))
+            return models.Ticked(seconds_ago=ago, took_seconds=float(took), faults=dict(faults))
 
 
 _REPORT: Final = Script("fleet/redis/report_bizs")
@@ -271,13 +257,8 @@ class RedisBizs:
 
     def ask(self, queue_key: QueueKey) -> tuple[bool | None, list[str]]:
         """Ask whether the tenant has the biz, None if unknown; and name some that it has."""
-        found = several(
-            self._redis.again(
-                _ASK,
-                (bizs_key(queue_key.tenant),),
-                *(queue_key.biz, queue_key.queue, _MOST, _SHOWN),
-            )
-        )
+        keys, asked = (bizs_key(queue_key.tenant),), (queue_key.biz, queue_key.queue)
+        found = several(self._redis.again(_ASK, keys, *asked, _MOST, _SHOWN))
         if not found:
             raise nonsense()
         with self._redis.translated():

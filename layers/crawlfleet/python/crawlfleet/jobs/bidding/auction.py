@@ -19,16 +19,8 @@ from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.documents.policies import BiddingTerms
 from crawlfleet.config.lookup import biz_of
 from crawlfleet.fleet.redis.registry import RedisFailureDetector
+from crawlfleet.jobs.bidding import models
 from crawlfleet.jobs.bidding.listing import Decision, Step, decide, explain_declines, is_link_fault
-from crawlfleet.jobs.bidding.models import (
-    Application,
-    Bid,
-    JobListing,
-    ListingResult,
-    ListingState,
-    Standing,
-    Wanted,
-)
 from crawlfleet.jobs.bidding.selection import award, describe_demand
 from crawlfleet.jobs.expansion import backoff_after
 from crawlfleet.jobs.models import Job, JobDemand, JobKey, JobState
@@ -38,6 +30,7 @@ from crawlfleet.kernel.errors import CrawlfleetError, StoreUnavailableError, Unk
 from crawlfleet.kernel.hosts import origin_of
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import MAIN_POOL
+from crawlfleet.kernel.time import Clock, TimeLeft
 
 if TYPE_CHECKING:
     from crawlfleet.jobs.bidding.redis import RedisBoard
@@ -60,13 +53,13 @@ OFF_EVERY: Final = timedelta(seconds=30)
 TERM: Final = timedelta(seconds=30)
 _SEVERAL: Final = 2
 
-_APPLICATION: Final = msgspec.json.Decoder(Application)
-_WANTED: Final = msgspec.json.Decoder(Wanted)
+_APPLICATION: Final = msgspec.json.Decoder(models.Application)
+_WANTED: Final = msgspec.json.Decoder(models.Wanted)
 
 
 def list_for_bids(
     board: "RedisBoard", terms: BiddingTerms, biz: Biz, job: Job, now: datetime
-) -> ListingResult:
+) -> models.ListingResult:
     """List a job that has all of its start on the board; one that is there stays as it is.
 
     An award costs its tenant by the biz's weight, which the operator of the stage sets, no tenant.
@@ -74,8 +67,9 @@ def list_for_bids(
     url = job.link.test_url or url_at(job.start, 0)
     if len(url.encode()) > _LONGEST_URL:
         url = f"{origin_of(url)}/"
-    wanted = Wanted(url=url, spider=spider_of(job), link=replace(job.link, test_url=None))
-    listing = JobListing(
+    link = replace(job.link, test_url=None)
+    wanted = models.Wanted(url=url, spider=spider_of(job), link=link, demand=job.demand)
+    listing = models.JobListing(
         tenant=job.tenant,
         biz=job.biz,
         job=job.name,
@@ -96,7 +90,7 @@ def _trouble(error: Exception) -> str:
     return "it cannot wait for a worker, for a reason that nobody foresaw; it is tried again"
 
 
-def _application(bid: Bid) -> Application | None:
+def _application(bid: models.Bid) -> models.Application | None:
     try:
         found = _APPLICATION.decode(bid.document)
     except msgspec.DecodeError:
@@ -130,13 +124,10 @@ class JobAuction:
     detector: RedisFailureDetector
     say: Callable[..., None]
 
-    def run_round(
-        self, tree: Tree, by: str, clock: Callable[[], datetime], time_left: Callable[[], float]
-    ) -> Awarded:
+    def run_round(self, tree: Tree, by: str, clock: Clock, time_left: TimeLeft) -> Awarded:
         """Do a round, if the lock is free; ``by`` is who does it.
 
-        Raises:
-            StoreUnavailableError: Redis, or the home node, does not answer.
+        Raises StoreUnavailableError (Redis, or the home node, does not answer).
         """
         terms = tree.stage.bidding
         if not self.detector.acquire_lock(LOCK, by, OFF_EVERY if terms is None else EVERY, TERM):
@@ -157,16 +148,11 @@ class JobAuction:
         return done
 
     def relist_missing(
-        self,
-        tree: Tree,
-        terms: BiddingTerms,
-        clock: Callable[[], datetime],
-        time_left: Callable[[], float],
+        self, tree: Tree, terms: BiddingTerms, clock: Clock, time_left: TimeLeft
     ) -> int:
         """List the jobs that wait and are not on the board; return how many.
 
-        Raises:
-            StoreUnavailableError: the home node, or Redis, does not answer.
+        Raises StoreUnavailableError (the home node, or Redis, does not answer).
         """
         listed = 0
         while time_left() > 0:
@@ -179,8 +165,8 @@ class JobAuction:
                 if job.key in missing:
                     try:
                         found = self._relist(tree, terms, job.key, clock())
-                        listed += found is ListingResult.LISTED
-                        trouble = _CROWDED if found is ListingResult.FULL else job.trouble
+                        listed += found is models.ListingResult.LISTED
+                        trouble = _CROWDED if found is models.ListingResult.FULL else job.trouble
                     except StoreUnavailableError:
                         raise
                     except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
@@ -193,7 +179,7 @@ class JobAuction:
 
     def _relist(
         self, tree: Tree, terms: BiddingTerms, key: JobKey, now: datetime
-    ) -> ListingResult | None:
+    ) -> models.ListingResult | None:
         _, biz = biz_of(tree, key[0], key[1])
         job = self.jobs.get(*key)
         if job is None or job.state is not JobState.PLACING:
@@ -201,12 +187,7 @@ class JobAuction:
         return list_for_bids(self.board, terms, biz, job, now)
 
     def _award_due(
-        self,
-        tree: Tree,
-        terms: BiddingTerms,
-        clock: Callable[[], datetime],
-        time_left: Callable[[], float],
-        done: Awarded,
+        self, tree: Tree, terms: BiddingTerms, clock: Clock, time_left: TimeLeft, done: Awarded
     ) -> None:
         # Not the pools that the stage document alone knows of: no worker of those exists.
         wait, pools = timedelta(seconds=terms.wait_seconds), {MAIN_POOL, *tree.pools}
@@ -226,7 +207,7 @@ class JobAuction:
 
     def _award(self, terms: BiddingTerms, key: JobKey, now: datetime, done: Awarded) -> None:
         found = self.board.read(key)
-        if found is None or found[0].state is not ListingState.APPLIED:
+        if found is None or found[0].state is not models.ListingState.APPLIED:
             return
         standing, bids = found
         applications = []
@@ -247,14 +228,14 @@ class JobAuction:
             self.say("a job is awarded", extra={"job": "/".join(key), "ranking": ranking})
 
     def _demand(
-        self, key: JobKey, standing: Standing, applications: Sequence[Application]
+        self, key: JobKey, standing: models.Standing, applications: Sequence[models.Application]
     ) -> JobDemand | None:
         """Get the job's known demand, where that decides anything."""
         if len(applications) < _SEVERAL:
             return None
         wanted = _WANTED.decode(standing.listing.document)
         try:
-            return demand_of(self.demands, key[0], key[1], wanted.spider)
+            return demand_of(self.demands, key[0], key[1], wanted.spider, wanted.demand)
         except StoreUnavailableError as error:
             warn("an award goes without what runs have taken", error)
             return None
@@ -273,7 +254,7 @@ class JobAuction:
         if job is None or job.state is not JobState.PLACING:
             self.board.withdraw(key)  # cancelled, or placed by a winner that was late
             return
-        if found is None or found[0].state is not ListingState.WAITING:
+        if found is None or found[0].state is not models.ListingState.WAITING:
             return
         standing = found[0]
         times, notes = standing.listing.lowered, standing.why_not
@@ -292,13 +273,13 @@ class JobAuction:
         why = explain_declines(notes, decision.silent)
         self.jobs.reschedule(job, now, why, now + decision.wait)
 
-    def _why(self, job: Job, standing: Standing, decision: Decision) -> str:
+    def _why(self, job: Job, standing: models.Standing, decision: Decision) -> str:
         """Explain why a job is given up: with what it wants, unless its site is the reason."""
         declines = explain_declines(standing.why_not, decision.silent)
         if is_link_fault(standing.why_not):
             return f"{decision.why}: {declines}"
         wanted = _WANTED.decode(standing.listing.document)
-        demand = demand_of(self.demands, job.tenant, job.biz, wanted.spider)
+        demand = demand_of(self.demands, job.tenant, job.biz, wanted.spider, wanted.demand)
         wants = describe_demand(demand, wanted.link)
         return f"{decision.why}: it wants {wants}; on offer were {declines}"
 
@@ -309,7 +290,7 @@ class JobAuction:
             self.say("a job is given up", extra=extra)
         self.board.withdraw(job.key)
 
-    def _release_jobs(self, clock: Callable[[], datetime], time_left: Callable[[], float]) -> int:
+    def _release_jobs(self, clock: Clock, time_left: TimeLeft) -> int:
         """Place the jobs that wait for any worker, as the stage has no bidding any more."""
         released = 0
         while time_left() > 0 and (waiting := self.jobs.placing(JOBS_A_ROUND)):

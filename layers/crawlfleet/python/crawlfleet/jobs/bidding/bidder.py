@@ -12,7 +12,7 @@ jobs.bidding.listing.BEGUN.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -20,32 +20,21 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from crawlfleet.config.documents.policies import BiddingTerms
-from crawlfleet.config.lookup import ConfigCentre
+from crawlfleet.config.in_force import SsmConfig
 from crawlfleet.fleet.models import Remaining
 from crawlfleet.fleet.resources import MachineReadings
+from crawlfleet.jobs.bidding import models
 from crawlfleet.jobs.bidding.listing import BEGUN, DEEPEST, MOST_READ
-from crawlfleet.jobs.bidding.models import (
-    Application,
-    Applied,
-    Decline,
-    JobListing,
-    ListingState,
-    Probe,
-    Standing,
-    UnknownLink,
-    Wanted,
-    WhyNot,
-)
 from crawlfleet.jobs.bidding.probing import LinkProber, LinkProbes
 from crawlfleet.jobs.bidding.selection import after, fits, most
 from crawlfleet.jobs.expansion import backoff_after
 from crawlfleet.jobs.models import JobDemand, JobKey, Usage
 from crawlfleet.jobs.spiders.models import LinkNeeds
-from crawlfleet.jobs.usage import demand_of
+from crawlfleet.jobs.usage import as_stated, demand_of
 from crawlfleet.kernel.errors import StoreError
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import MAIN_POOL
-from crawlfleet.kernel.time import Threaded
+from crawlfleet.kernel.time import Clock, Threaded, TimeLeft
 
 if TYPE_CHECKING:
     from crawlfleet.jobs.bidding.redis import RedisBoard
@@ -100,7 +89,7 @@ _DEMANDS: Final = 256
 #: A winner stores that it has begun within this; then the job may be listed again.
 _PLACE_WITHIN: Final = BEGUN - timedelta(seconds=15)
 
-_WANTED: Final = msgspec.json.Decoder(Wanted)
+_WANTED: Final = msgspec.json.Decoder(models.Wanted)
 #: The latency of a link that is not judged.
 _PERFECT_LINK: Final = 0.0
 
@@ -133,22 +122,20 @@ class Bidder:
         pool: str,
         worker: str,
         threaded: Threaded,
-        time_left: Callable[[], float],
+        time_left: TimeLeft,
         *,
-        config: ConfigCentre,
+        config: SsmConfig,
         board: "RedisBoard",
         jobs: "MongoJobs",
         demands: "MongoDemands",
         readings: MachineReadings,
         prober: LinkProber,
-        clock: Callable[[], datetime],
+        clock: Clock,
     ) -> None:
         self._config, self._clock = config, clock
         self._board, self._jobs, self._demand_store = board, jobs, demands
-        self._pool = pool
-        self._id = worker
-        self._threaded = threaded
-        self._time_left = time_left
+        self._pool, self._id = pool, worker
+        self._threaded, self._time_left = threaded, time_left
         self._passed: dict[JobKey, _Passed] = {}
         self._probes = LinkProbes(prober, pool, worker)
         self._demands: dict[tuple[str, str, str], tuple[datetime, JobDemand]] = {}
@@ -192,11 +179,7 @@ class Bidder:
             await self._retract()
 
     async def round(self) -> float:
-        """Read the board and act on it; return in how many seconds to do so again.
-
-        Raises:
-            StoreError: a store did not answer.
-        """
+        """Act on the board; return in how many seconds to do so again. Raises StoreError."""
         terms = self._config.current().stage.bidding
         if terms is None:
             if self._is_open:
@@ -210,13 +193,11 @@ class Bidder:
             if self._time_left() > MARGIN_SECONDS:
                 await self._choose(terms)
             self._has_read = True
-        elif standing.state is ListingState.AWARDED:
+        elif standing.state is models.ListingState.AWARDED:
             await self._begin(standing)
         return OPEN_SECONDS if self._is_open else ROUND_SECONDS
 
-    # ---- a job that was won --------------------------------------------------------------------
-
-    async def _begin(self, standing: Standing) -> None:
+    async def _begin(self, standing: models.Standing) -> None:
         key, number, now = standing.listing.key, standing.number or 0, self._clock()
         self._is_open = False
         if await self._threaded(self._board.acknowledge, self._id, key, number, now):
@@ -243,8 +224,8 @@ class Bidder:
         if placed is not None:
             self.placed += 1
             spider = placed.spider or placed.rule
-            demand = await self._threaded(self._demand, (placed.tenant, placed.biz, spider))
-            self._left.won(now, demand.usage)
+            learnt = await self._threaded(self._demand, (placed.tenant, placed.biz, spider))
+            self._left.won(now, as_stated(learnt, placed.demand).usage)
 
     async def _retract(self) -> None:
         terms = self._config.current().stage.bidding or BiddingTerms()
@@ -255,8 +236,6 @@ class Bidder:
         except StoreError as error:
             # If it is awarded now, the award lapses.
             warn("an application could not be retracted", error)
-
-    # ---- choosing one --------------------------------------------------------------------------
 
     async def _choose(self, terms: BiddingTerms) -> None:
         """Apply for the first job that fits, of those that can be judged in this round."""
@@ -269,7 +248,7 @@ class Bidder:
             return
         await self._probes.run(jobs, terms.probe_seconds)
         crowds, demands = await self._threaded(self._facts, jobs)
-        why: dict[JobKey, Decline] = {}
+        why: dict[JobKey, models.Decline] = {}
         for listing, wanted in jobs:
             if crowds[listing.key] >= terms.applicants:
                 self._pass(listing, PASS_FULL)
@@ -283,18 +262,14 @@ class Bidder:
             if probe is None:
                 continue  # it is under way
             judged = self._judge(listing, wanted, demands[listing.key], probe, terms)
-            if isinstance(judged, Decline):
+            if isinstance(judged, models.Decline):
                 why[listing.key] = judged
                 continue
+            bid, window = msgspec.json.encode(judged), timedelta(seconds=terms.window_seconds)
             applied = await self._threaded(
-                self._board.apply,
-                self._id,
-                listing.key,
-                msgspec.json.encode(judged),
-                self._clock(),
-                timedelta(seconds=terms.window_seconds),
+                self._board.apply, self._id, listing.key, bid, self._clock(), window
             )
-            if applied in {Applied.APPLIED, Applied.BUSY}:
+            if applied in {models.Applied.APPLIED, models.Applied.BUSY}:
                 self._is_open = True
                 self._passed.pop(listing.key, None)
                 break
@@ -302,9 +277,9 @@ class Bidder:
             await self._threaded(self._board.decline, self._pool, why, self._clock())
         self._probes.forget()
 
-    def _head(self) -> list[JobListing]:
+    def _head(self) -> list[models.JobListing]:
         first = 0
-        found: list[JobListing] = []
+        found: list[models.JobListing] = []
         while first < DEEPEST:
             part = self._board.head(self._pool, MOST_READ, first)
             found += part
@@ -314,9 +289,11 @@ class Bidder:
                 break
         return found
 
-    def _to_examine(self, listings: Sequence[JobListing]) -> list[tuple[JobListing, Wanted]]:
+    def _to_examine(
+        self, listings: Sequence[models.JobListing]
+    ) -> list[tuple[models.JobListing, models.Wanted]]:
         now, new = self._clock(), 0
-        found: list[tuple[JobListing, Wanted]] = []
+        found: list[tuple[models.JobListing, models.Wanted]] = []
         for listing in listings:
             passed = self._passed.get(listing.key)
             if passed is not None and passed.until > now and passed.lowered == listing.lowered:
@@ -339,7 +316,7 @@ class Bidder:
         return found
 
     def _facts(
-        self, jobs: Sequence[tuple[JobListing, Wanted]]
+        self, jobs: Sequence[tuple[models.JobListing, models.Wanted]]
     ) -> tuple[dict[JobKey, int], dict[JobKey, JobDemand]]:
         """Read how many have applied for each job, and what it takes."""
         crowds: dict[JobKey, int] = {}
@@ -347,7 +324,8 @@ class Bidder:
         for listing, wanted in jobs:
             found = self._board.read(listing.key)
             crowds[listing.key] = 0 if found is None else found[0].applications
-            demands[listing.key] = self._demand((listing.tenant, listing.biz, wanted.spider))
+            learnt = self._demand((listing.tenant, listing.biz, wanted.spider))
+            demands[listing.key] = as_stated(learnt, wanted.demand)
         return crowds, demands
 
     def _demand(self, key: tuple[str, str, str]) -> JobDemand:
@@ -360,26 +338,28 @@ class Bidder:
 
     def _judge(
         self,
-        listing: JobListing,
-        wanted: Wanted,
+        listing: models.JobListing,
+        wanted: models.Wanted,
         demand: JobDemand,
-        probe: Probe | UnknownLink,
+        probe: models.Probe | models.UnknownLink,
         terms: BiddingTerms,
-    ) -> Application | Decline:
+    ) -> models.Application | models.Decline:
         """Make the application for a job, or pass it over for a while, with the reason."""
         now = self._clock()
         link = wanted.link
-        if isinstance(probe, UnknownLink):
+        if isinstance(probe, models.UnknownLink):
             passed = self._passed.get(listing.key)
             since = now if passed is None else passed.unjudged_since or now
             patience = min(timedelta(seconds=terms.wait_seconds), LONGEST_UNJUDGED)
             if now - since < patience:
                 again = min(PASS, timedelta(seconds=max(0.5, probe.again_seconds)))
                 self._pass(listing, again, unjudged_since=since)
-                return Decline(kind=WhyNot.UNJUDGED, lowered=listing.lowered, why=probe.why)
+                return models.Decline(
+                    kind=models.WhyNot.UNJUDGED, lowered=listing.lowered, why=probe.why
+                )
             link, why = LinkNeeds(), probe.why
-            probe = Probe(at=now, seconds=_PERFECT_LINK)
-            shown = Probe(at=now, fault=f"not judged: {why}")
+            probe = models.Probe(at=now, seconds=_PERFECT_LINK)
+            shown = models.Probe(at=now, fault=f"not judged: {why}")
         else:
             shown = probe
         if probe.seconds is None:
@@ -387,31 +367,26 @@ class Bidder:
             wait = min(backoff_after(faults), LONGEST_PASS)
             self._pass(listing, wait, faults=faults + 1)
             why = probe.fault or "nothing was read"
-            return Decline(kind=WhyNot.AWAY, lowered=listing.lowered, why=why)
+            return models.Decline(kind=models.WhyNot.AWAY, lowered=listing.lowered, why=why)
         lag = timedelta(seconds=terms.lag_seconds)
-        remaining, lately = self._left.read(now, lag)
-        fit = fits(remaining, probe, demand, link, listing.lowered, terms)
+        left, lately = self._left.read(now, lag)
+        fit = fits(left, probe, demand, link, listing.lowered, terms)
         if not fit.is_fit:
             self._pass(listing, PASS)
             free = fits(self._left.most, probe, demand, link, listing.lowered, terms)
-            kind = WhyNot.BUSY if free.is_fit else WhyNot.LACKS
-            return Decline(kind=kind, lowered=listing.lowered, why="; ".join(fit.why_not))
-        return Application(
-            worker=self._id,
-            pool=self._pool,
-            remaining=remaining,
-            probe=shown,
-            at=now,
-            lately=lately,
+            kind = models.WhyNot.BUSY if free.is_fit else models.WhyNot.LACKS
+            return models.Decline(kind=kind, lowered=listing.lowered, why="; ".join(fit.why_not))
+        return models.Application(
+            worker=self._id, pool=self._pool, remaining=left, probe=shown, at=now, lately=lately
         )
 
-    def _faults(self, listing: JobListing) -> int:
+    def _faults(self, listing: models.JobListing) -> int:
         passed = self._passed.get(listing.key)
         return 0 if passed is None else passed.faults
 
     def _pass(
         self,
-        listing: JobListing,
+        listing: models.JobListing,
         wait: timedelta,
         *,
         faults: int = 0,

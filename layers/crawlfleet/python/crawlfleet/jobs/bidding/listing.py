@@ -61,14 +61,9 @@ BEGUN: Final = timedelta(seconds=60)
 class BoardBounds:
     """Bounds of a board. A job that does not fit is listed later.
 
-    Args:
-        tenant_offers: Jobs of one tenant; where there are many tenants fewer, so that all
-            together are bounded.
-        most_offers: A tenant may add to its own while it has less than its part of these.
-        least_offers: So many each tenant may have, however many there are.
-        most_pools: Pools that jobs are pinned to at once.
-        most_applications: For one job.
-        most_notes: Pools of which a job keeps a reason; of more, the latest.
+    A tenant lists ``tenant_listings``, where there are many tenants fewer: it may add to its own
+    while it has less than its part of ``most_listings``, or than ``least_listings``. Jobs are
+    pinned to ``most_pools`` at once. A job keeps reasons of ``most_notes`` pools, the latest.
     """
 
     tenant_listings: int = 10_000
@@ -117,21 +112,13 @@ def name_of(key: JobKey) -> str:
 
 
 def key_of(name: str) -> JobKey:
-    """Read the key that :func:`name_of` has written.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """Read the key that :func:`name_of` has written. Raises ValueError (it is none)."""
     tenant, biz, job = name.split("/", 2)
     return tenant, biz, job
 
 
 def check_listing(listing: JobListing) -> None:
-    """Refuse a listing that the board cannot keep.
-
-    Raises:
-        InvalidRequestError: names what is wrong with it.
-    """
+    """Refuse a listing that the board cannot keep, with an :class:`InvalidRequestError`."""
     check_bytes("document", listing.document, LISTING_BYTES)
     if listing.since is not None and to_ms(listing.since) < _EARLIEST_MS:
         raise InvalidRequestError.of("since", "lies before there were jobs")
@@ -247,19 +234,12 @@ def decide(
     now: datetime,
     terms: BiddingTerms,
 ) -> Decision:
-    """Decide on the next step of a job.
+    """Decide on the next step of a job that came at ``since`` and was lowered so many ``times``.
 
-    Args:
-        notes: By pool, its last refusal.
-        times: How often its demand was lowered.
-        pools: Those that are deployed; notes of others do not count.
-        since: When the job came.
-        now: The moment of this.
-        terms: The stage's.
+    Of the last refusals by pool (``notes``) those of pools that are not deployed do not count.
     """
-    wait, patience = (
-        timedelta(seconds=seconds) for seconds in (terms.wait_seconds, terms.patience_seconds)
-    )
+    wait = timedelta(seconds=terms.wait_seconds)
+    patience = timedelta(seconds=terms.patience_seconds)
     heard = {pool: note for pool in pools if (note := notes.get(pool)) and now - note.at < patience}
     silent = tuple(sorted(set(pools) - heard.keys()))
     examined = {

@@ -10,7 +10,7 @@ from enum import StrEnum
 import msgspec
 
 from crawlfleet.fleet.models import Remaining
-from crawlfleet.jobs.models import JobKey
+from crawlfleet.jobs.models import JobKey, StatedDemand
 from crawlfleet.jobs.spiders.models import LinkNeeds
 from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY
 
@@ -32,18 +32,19 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """The wants of a listed job, the document of its listing.
 
     ``url`` is requested to probe the link to its site, ``link`` what that must be like. What the
-    job takes of a worker is the demand of ``spider``.
+    job takes of a worker is its own ``demand``, and what that leaves out the demand of ``spider``.
     """
 
     url: str
     spider: str
     link: LinkNeeds = LinkNeeds()
+    demand: StatedDemand | None = None
 
 
 class Application(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker's bid for a job: its remaining resources, and its link to the site.
+    """A worker's bid for a job, with what it has left and its link to the site.
 
-    ``lately`` is how many jobs it has won that its readings may not show yet (``lag_seconds``).
+    ``lately`` counts the jobs it has won that its readings may not show yet (``lag_seconds``).
     """
 
     worker: str
@@ -55,7 +56,7 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
-    """Tell whether a worker may apply for a job; ``why_not`` has a sentence for each lack."""
+    """The fit of a worker for a job; ``why_not`` has a sentence for all that keeps it away."""
 
     why_not: tuple[str, ...] = ()
 
@@ -81,17 +82,12 @@ class Award(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobListing(msgspec.Struct, frozen=True, kw_only=True):
-    """A job on the board.
+    """A job on the board; ``document`` is a :class:`Wanted` as JSON.
 
-    Attributes:
-        document: A :class:`Wanted` as JSON.
-        priority: Its job's, 0 to 10.
-        weight: Its biz's, as it was when the job was listed: a tenant whose jobs have 2 gets twice
-            as many awarded as one whose have 1.
-        pool: The pool whose workers alone may have it; None is any.
-        lowered: How often its demand was lowered.
-        since: When the job came, so that a rebuilt board keeps its order. None is when it is
-            listed; what the board returns has it.
+    ``weight`` is its biz's, as it was when the job was listed: a tenant whose jobs have 2 gets
+    twice as many awarded as one whose have 1. The workers of ``pool`` alone may have it, None is
+    any. Its demand was ``lowered`` so often. A rebuilt board keeps its order by ``since``, when the
+    job came: None is when it is listed, and what the board returns has it.
     """
 
     tenant: str
@@ -160,14 +156,11 @@ class Note(Decline, frozen=True, kw_only=True):
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """The standing of a listed job.
+    """The standing of a listed job; ``why_not`` are the last refusals by pool.
 
-    Attributes:
-        version: Changes with everything else; an award names the one it was decided on.
-        until: When its wait for an application, its window, or its winner's time ends.
-        applications: How many have applied; 0 once it is awarded.
-        worker: The winner, once it is awarded, under the award's ``number``.
-        why_not: By pool, its last refusal.
+    ``version`` changes with everything else: an award names the one it was decided on. ``until``
+    ends its wait for an application, its window, or its winner's time. Once it is awarded to
+    ``worker``, under the award's ``number``, it has no ``applications``.
     """
 
     listing: JobListing

@@ -4,14 +4,16 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
 
 from crawlfleet.config.documents.biz import FetchLimits
-from crawlfleet.crawling.fetching.connections import MayConnect
-from crawlfleet.crawling.fetching.downloader import AiohttpFetcher, Download
+from crawlfleet.crawling.fetching.connections import MayConnect, Reaches
+from crawlfleet.crawling.fetching.download import Download
+from crawlfleet.crawling.fetching.downloader import AiohttpFetcher, any_port
 from crawlfleet.crawling.fetching.models import NO_FETCH_CONTEXT, FetchContext, HopGuard, error_for
 from crawlfleet.crawling.fetching.proxies import Proxies
 from crawlfleet.crawling.fetching.request import REDIRECTS, Hop
@@ -94,28 +96,36 @@ async def _read_part(response: aiohttp.ClientResponse, most: int, deadline: floa
 class HttpProber:
     """Probes links, with one request each on a connection of its own.
 
-    Its arguments are those of the fetcher; ``read_secret`` reads a secret by its name, for lists of
-    proxies.
+    Its arguments are those of the fetcher; a probe shares its ``proxies``, whose requests may be
+    other coroutines' of the same event loop.
     """
 
     def __init__(
         self,
-        allow_private: bool,
+        allow_private: bool | Callable[[], bool],
         *,
         may_connect: MayConnect = is_public,
         clock: Clock = _now,
         resolver: AbstractResolver | None = None,
         ssl_context: ssl.SSLContext | None = None,
-        read_secret: Callable[[str], str] | None = None,
+        proxies: Proxies | None = None,
         source_address: str | None = None,
+        may_ask: Callable[[int], bool] = any_port,
+        is_store: Reaches | None = None,
     ) -> None:
-        self._allow_private = allow_private
-        self._may_connect = may_connect
         self._clock = clock
-        self._resolver = resolver
-        self._ssl_context = ssl_context
-        self._source_address = source_address
-        self._proxies = Proxies(read_secret)
+        self._fetcher = partial(
+            _PartialFetcher,
+            allow_private,
+            may_connect=may_connect,
+            clock=clock,
+            resolver=resolver,
+            ssl_context=ssl_context,
+            proxies=Proxies(None) if proxies is None else proxies,
+            source_address=source_address,
+            may_ask=may_ask,
+            is_store=is_store,
+        )
 
     async def probe(
         self,
@@ -129,25 +139,10 @@ class HttpProber:
         Of the body ``limits.max_body_bytes`` are read at most, undecoded, and for no longer than
         ``limits.total_seconds``. A page that is gone measures the link as well as one that is
         there. Redirects are followed as those of any download, and count into the first byte's
-        time.
-
-        Raises:
-            FetchError: the site gave no answer, or refused us.
+        time. Raises FetchError (the site gave no answer, or refused us).
         """
         body = Body(url=url, rule="probe", rule_version="")
-        sipper = _PartialFetcher(
-            self._allow_private,
-            may_connect=self._may_connect,
-            clock=self._clock,
-            resolver=self._resolver,
-            ssl_context=self._ssl_context,
-            proxies=self._proxies,
-            source_address=self._source_address,
-        )
-        async with sipper:
-            page = await sipper.fetch(body, limits, hop_guard, fetch_context)
-        return Probe(
-            at=self._clock(),
-            seconds=page.seconds,
-            bytes_per_second=page.bytes_per_second if isinstance(page, _PartialPage) else None,
-        )
+        async with self._fetcher() as fetcher:
+            page = await fetcher.fetch(body, limits, hop_guard, fetch_context)
+        rate = page.bytes_per_second if isinstance(page, _PartialPage) else None
+        return Probe(at=self._clock(), seconds=page.seconds, bytes_per_second=rate)

@@ -21,22 +21,13 @@ from msgspec.structs import replace
 
 from crawlfleet.config.documents.biz import FetchLimits
 from crawlfleet.config.documents.rule import Rule
-from crawlfleet.config.lookup import ConfigCentre, biz_of
+from crawlfleet.config.in_force import SsmConfig
+from crawlfleet.config.lookup import biz_of
 from crawlfleet.crawling.fetching.models import Fetcher
-from crawlfleet.crawling.politeness.hop_guard import (
-    SingleRequest,
-    fetch_context_of,
-    threaded,
-)
+from crawlfleet.crawling.politeness.hop_guard import SingleRequest, fetch_context_of, threaded
 from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
 from crawlfleet.jobs.bidding.models import JobListing, Probe, ProbeKey, UnknownLink, Wanted
-from crawlfleet.kernel.errors import (
-    FetchError,
-    NoProxyError,
-    RobotsUnknownError,
-    StoreError,
-    ThrottledError,
-)
+from crawlfleet.kernel import errors
 from crawlfleet.kernel.hosts import origin_of
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.redis.connection import RedisConnection, several, text, whole
@@ -64,6 +55,8 @@ def limits_of(fetch: FetchLimits) -> FetchLimits:
     """Reduce a biz's limits to those of a probe."""
     return replace(
         fetch,
+        # A test link may be anybody's.
+        headers={name: text for name, text in fetch.headers.items() if isinstance(text, str)},
         cookies=False,
         content_types=(),
         connect_seconds=min(fetch.connect_seconds, PROBE_SECONDS),
@@ -113,9 +106,8 @@ class Pauses:
 
 def _digest(key: ProbeKey) -> str:
     """Hash a key into 32 hex digits, whatever tenants have put into it."""
-    words = (key.tenant, key.biz, key.pool, key.origin)
     hashed = blake2b(digest_size=16)
-    for word in words:
+    for word in (key.tenant, key.biz, key.pool, key.origin):
         text = word.encode(errors="surrogatepass")
         hashed.update(b"%d:%b" % (len(text), text))
     return hashed.hexdigest()
@@ -157,11 +149,8 @@ class RedisProbeCache:
 
     def save(self, key: ProbeKey, worker: str, probe: Probe, keep: timedelta) -> None:
         """Cache the probe that the worker has made."""
-        whole(
-            self._redis.again(
-                _SAVE, probe_keys(key), worker, msgspec.json.encode(probe), max(1, _ms(keep))
-            )
-        )
+        content, keep_ms = msgspec.json.encode(probe), max(1, _ms(keep))
+        whole(self._redis.again(_SAVE, probe_keys(key), worker, content, keep_ms))
 
     def release(self, key: ProbeKey, worker: str) -> None:
         """Give up making a probe, so that another worker may."""
@@ -176,7 +165,7 @@ def _ms(span: timedelta) -> int:
 class LinkProber:
     """The service that probes links; ``fetcher`` fetches robots.txt."""
 
-    config: ConfigCentre
+    config: SsmConfig
     hosts: RedisHosts
     robots: RedisRobotsCache
     fetcher: Fetcher
@@ -190,8 +179,7 @@ class LinkProber:
     ) -> Probe | UnknownLink:
         """Get the probe of ``url``, at the key's origin, from the cache or by a request.
 
-        Raises:
-            UnknownBizError: the biz is gone.
+        Raises UnknownBizError (the biz is gone).
         """
         leased = self._request(key, url)
         give_up_at = time.monotonic() + self.pauses.wait_seconds
@@ -206,51 +194,47 @@ class LinkProber:
                     why = "another worker of the pool has been probing the site for too long"
                     return UnknownLink(why=why, again_seconds=_AGAIN_SECONDS)
                 await asyncio.sleep(self.pauses.look_seconds)
-        except StoreError as error:
+        except errors.StoreError as error:
             # Each worker for itself, then: the host's slots bound how often the site is asked.
             warn("cached probes cannot be read", error)
-        found = await self._ask(leased, url, worker)
+        found = await self._ask(key, leased, url, worker)
         try:
             if isinstance(found, Probe):
                 keep = timedelta(seconds=kept_seconds(found, keep_seconds))
                 await threaded(self.cache.save, key, worker, found, keep)
             else:
                 await threaded(self.cache.release, key, worker)
-        except StoreError as error:
+        except errors.StoreError as error:
             warn("a probe cannot be cached", error)
         return found
 
-    async def _ask(self, leased: LeasedRequest, url: str, worker: str) -> Probe | UnknownLink:
+    async def _ask(
+        self, key: ProbeKey, leased: LeasedRequest, url: str, worker: str
+    ) -> Probe | UnknownLink:
         limits = limits_of(leased.biz.fetch)
-        fetch_context = fetch_context_of(self.config.current(), leased)
+        fetch_context = fetch_context_of(self.config.current(), leased, key.pool)
         single = SingleRequest(
-            self.config,
-            self.hosts,
-            self.robots,
-            self.fetcher,
-            self.clock,
-            leased,
-            worker,
-            self.pauses.ask_seconds,
-            SLOT_SECONDS,
+            *(self.config, self.hosts, self.robots, self.fetcher, self.clock),
+            *(leased, worker, self.pauses.ask_seconds, SLOT_SECONDS),
+            proxied=fetch_context.proxies is not None,
         )
         try:
             return await single.ask(
                 lambda hop_guard: self.prober.probe(url, limits, hop_guard, fetch_context),
                 lambda probe: probe.seconds or 0.0,
             )
-        except ThrottledError as error:
+        except errors.ThrottledError as error:
             # No slot, or the site throttles us: it is no worse for that.
             again = error.retry_after_seconds or _AGAIN_SECONDS
             return UnknownLink(why=fault(str(error)), again_seconds=again)
-        except (RobotsUnknownError, NoProxyError) as error:
+        except (errors.RobotsUnknownError, errors.NotReadyError) as error:
             return UnknownLink(why=fault(str(error)), again_seconds=_AGAIN_SECONDS)
-        except FetchError as error:
+        except errors.FetchError as error:
             if isinstance(error.__cause__, TimeoutError) and not single.was_sent:
                 # Other pages had the slots, or robots.txt took the time.
                 return UnknownLink(why=fault(str(error)), again_seconds=_AGAIN_SECONDS)
             return Probe(at=self.clock(), fault=fault(str(error)))
-        except StoreError as error:
+        except errors.StoreError as error:
             warn("host slots cannot be read", error)
             why = "the slots of the host cannot be read"
             return UnknownLink(why=why, again_seconds=_AGAIN_SECONDS)
@@ -262,13 +246,10 @@ class LinkProber:
             raise ValueError("the key of a probe is another site's")
         now = self.clock()
         body = Body(url=url, rule="probe", rule_version="")
-        request = Request(
-            id=0, tenant=queue_key.tenant, biz=queue_key.biz, queued_at=now, body=body
-        )
-        entry = Entry(0, queue_key.biz, to_ms(now))
-        return LeasedRequest(
-            queue_key, biz, Claim(request=request, entry=entry, token="", attempt=1), Rule()
-        )
+        request = Request(id=0, tenant=key.tenant, biz=key.biz, queued_at=now, body=body)
+        entry = Entry(0, key.biz, to_ms(now))
+        claim = Claim(request=request, entry=entry, token="", attempt=1)
+        return LeasedRequest(queue_key, biz, claim, Rule())
 
 
 #: Links that are probed at once, and how long a round waits for them: slower ones are read by a
@@ -297,11 +278,7 @@ class LinkProbes:
         return max(0, MOST - len(self._tasks))
 
     def is_new(self, listing: JobListing, wanted: Wanted) -> bool:
-        """Tell whether no probe of the job's link was begun here.
-
-        Raises:
-            ValueError: the job's test link is none.
-        """
+        """Tell whether no probe of the job's link was begun here; ValueError where that is none."""
         return self._key(listing, wanted) not in self._tasks
 
     def is_done(self, listing: JobListing, wanted: Wanted) -> bool:
@@ -321,11 +298,7 @@ class LinkProbes:
             await asyncio.wait(under_way, timeout=PATIENCE_SECONDS)
 
     def result(self, listing: JobListing, wanted: Wanted) -> Probe | UnknownLink | None:
-        """Return the result of a probe; None while it goes on.
-
-        Raises:
-            Exception: whatever the probe has failed with.
-        """
+        """Return the result of a probe, or raise what it failed with; None while it goes on."""
         task = self._tasks.get(self._key(listing, wanted))
         return task.result() if task is not None and task.done() else None
 

@@ -39,17 +39,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from crawlfleet.jobs.bidding import listing as bounds
-from crawlfleet.jobs.bidding.models import (
-    Applied,
-    Bid,
-    Decline,
-    JobListing,
-    ListingResult,
-    ListingState,
-    Note,
-    Standing,
-    WhyNot,
-)
+from crawlfleet.jobs.bidding import models
 from crawlfleet.jobs.models import JobKey
 from crawlfleet.kernel.redis.connection import RedisConnection, nonsense, several, text, whole
 from crawlfleet.kernel.redis.server import Script
@@ -128,9 +118,9 @@ class RedisBoard:
         self._listings, self._waits, self._windows = (self._keys[at] for at in (0, 9, 10))
         self._workers = self._keys[12]
 
-    # ---- jobs come and go
-
-    def add(self, listing: JobListing, now: datetime, wait: timedelta) -> ListingResult:
+    def add(
+        self, listing: models.JobListing, now: datetime, wait: timedelta
+    ) -> models.ListingResult:
         """List a job, to wait so long for its first application; one that is listed stays as it is.
 
         A job that a worker has acknowledged within ``BEGUN`` is not listed again. ``full``: its
@@ -150,7 +140,7 @@ class RedisBoard:
             *(to_ms(now - bounds.BEGUN), listing.document),
         )
         with self._redis.translated():
-            return ListingResult(text(answer).decode())
+            return models.ListingResult(text(answer).decode())
 
     def lower(self, job: JobKey, lowered: int, now: datetime, wait: timedelta) -> bool:
         """Lower once more a job that was ``lowered`` so often and got no application: to the tail.
@@ -173,8 +163,8 @@ class RedisBoard:
     ) -> bool:
         name = bounds.name_of(job)
         rank = "" if stays else bounds.rank(to_ms(now), 0)
-        answer = (name, lowered, rank, to_ms(now + wait), more)
-        return whole(self._redis.again(_LOWER, self._keys, *answer)) == 1
+        arguments = (name, lowered, rank, to_ms(now + wait), more)
+        return whole(self._redis.again(_LOWER, self._keys, *arguments)) == 1
 
     def withdraw(self, job: JobKey) -> bool:
         """Remove a job; whoever applied or won is free. False where it is not listed."""
@@ -185,9 +175,7 @@ class RedisBoard:
         """Withdraw up to so many jobs of a biz that is gone; return how many."""
         return sum(self.withdraw(one.listing.key) for one in self.stands(tenant, biz, None, limit))
 
-    # ---- workers
-
-    def head(self, pool: str, limit: int, first: int = 0) -> list[JobListing]:
+    def head(self, pool: str, limit: int, first: int = 0) -> list[models.JobListing]:
         """Read the head of the queue for a worker of the pool: jobs without an award, in order.
 
         Tenants alternate by weight, and inside a tenant jobs go by rank. ``first`` skips as many;
@@ -201,20 +189,17 @@ class RedisBoard:
 
     def apply(
         self, worker: str, job: JobKey, application: bytes, now: datetime, window: timedelta
-    ) -> Applied:
+    ) -> models.Applied:
         """Apply for a job, once; the first application of all opens its window."""
         bounds.check_worker(worker)
         bounds.check_bytes("application", application, bounds.APPLICATION_BYTES)
         name = bounds.name_of(job)
-        answer = self._redis.again(
-            _APPLY,
-            self._with_bids(name),
-            *(worker, name, to_ms(now + window), self._bounds.most_applications, application),
-        )
+        bid = (worker, name, to_ms(now + window), self._bounds.most_applications, application)
+        answer = self._redis.again(_APPLY, self._with_bids(name), *bid)
         with self._redis.translated():
-            return Applied(text(answer).decode())
+            return models.Applied(text(answer).decode())
 
-    def held(self, worker: str) -> Standing | None:
+    def held(self, worker: str) -> models.Standing | None:
         """Get the job that the worker has applied for or won; None where neither."""
         return next(iter(self._standings(_HELD, worker)), None)
 
@@ -230,26 +215,21 @@ class RedisBoard:
         with self._redis.translated():
             name = text(found).decode()
             job = bounds.key_of(name)
-        answer = (worker, name, to_ms(now + wait))
-        done = whole(self._redis.again(_RETRACT, self._with_bids(name), *answer))
+        arguments = (worker, name, to_ms(now + wait))
+        done = whole(self._redis.again(_RETRACT, self._with_bids(name), *arguments))
         return job if done else None
 
-    def decline(self, pool: str, why: Mapping[JobKey, Decline], now: datetime) -> None:
+    def decline(self, pool: str, why: Mapping[JobKey, models.Decline], now: datetime) -> None:
         """Note why a worker of the pool has examined jobs and does not apply."""
         bounds.check_pool(pool)
-        answer: list[str] = []
+        declines: list[str] = []
         for job, decline in list(why.items())[: bounds.MOST_WHYS]:
-            answer += (
-                bounds.name_of(job),
-                f"{decline.kind} {decline.lowered}",
-                bounds.why(decline.why),
-            )
-        if answer:
+            said = f"{decline.kind} {decline.lowered}"
+            declines += (bounds.name_of(job), said, bounds.why(decline.why))
+        if declines:
             suits = bounds.SUITS // timedelta(milliseconds=1)
-            answer = [pool, str(self._bounds.most_notes), str(to_ms(now)), str(suits), *answer]
-            whole(self._redis.again(_DECLINE, self._keys, *answer))
-
-    # ---- awards
+            first = (pool, str(self._bounds.most_notes), str(to_ms(now)), str(suits))
+            whole(self._redis.again(_DECLINE, self._keys, *first, *declines))
 
     def due_windows(self, now: datetime, limit: int) -> list[JobKey]:
         """List jobs whose window has ended, the longest ago first: to be awarded."""
@@ -259,7 +239,7 @@ class RedisBoard:
         """List jobs for which nobody has applied in their wait, the longest ago first."""
         return self._due(self._waits, now, limit)
 
-    def read(self, job: JobKey) -> tuple[Standing, list[Bid]] | None:
+    def read(self, job: JobKey) -> tuple[models.Standing, list[models.Bid]] | None:
         """Get the standing of a job, with its bids by worker; None where it is not listed."""
         name = bounds.name_of(job)
         found = several(self._redis.again(_READ, self._with_bids(name), name))
@@ -270,22 +250,22 @@ class RedisBoard:
             (standing,) = _standings(answer)
             words = [text(word) for word in several(bids)]
             made = [
-                Bid(worker=worker.decode(), document=document)
+                models.Bid(worker=worker.decode(), document=document)
                 for worker, document in zip(words[::2], words[1::2], strict=True)
             ]
         return standing, sorted(made, key=lambda one: one.worker)
 
     def award(
         self, job: JobKey, version: int, worker: str, acknowledge_by: datetime
-    ) -> Standing | None:
+    ) -> models.Standing | None:
         """Award the job to an applicant, if it still has the version that was read.
 
         It leaves the queue, and the others are free to apply elsewhere. None where the job has
         changed since: it is to be read again.
         """
         name = bounds.name_of(job)
-        answer = (name, version, worker, to_ms(acknowledge_by))
-        found = several(self._redis.again(_AWARD, self._with_bids(name), *answer))
+        arguments = (name, version, worker, to_ms(acknowledge_by))
+        found = several(self._redis.again(_AWARD, self._with_bids(name), *arguments))
         with self._redis.translated():
             return next(iter(_standings(found)), None)
 
@@ -295,17 +275,17 @@ class RedisBoard:
         Repeated within ``BEGUN`` it is true again. False where the award has lapsed: then nothing
         of the job may be done.
         """
-        answer = (worker, bounds.name_of(job), number, to_ms(now), to_ms(now - bounds.BEGUN))
-        return whole(self._redis.again(_ACKNOWLEDGE, self._keys, *answer)) == 1
+        arguments = (worker, bounds.name_of(job), number, to_ms(now), to_ms(now - bounds.BEGUN))
+        return whole(self._redis.again(_ACKNOWLEDGE, self._keys, *arguments)) == 1
 
     def lapse(self, now: datetime, wait: timedelta, limit: int) -> list[tuple[JobKey, str]]:
         """Void the awards that nobody acknowledged in time; return each job and its winner.
 
         Each job is at the head of its tenant's queue again.
         """
-        answer = (to_ms(now), to_ms(now + wait), max(0, limit), to_ms(now - bounds.BEGUN))
+        arguments = (to_ms(now), to_ms(now + wait), max(0, limit), to_ms(now - bounds.BEGUN))
         # Not repeated: the awards of a lost answer would be reported to nobody.
-        found = several(self._redis.once(_LAPSE, self._keys, *answer))
+        found = several(self._redis.once(_LAPSE, self._keys, *arguments))
         with self._redis.translated():
             words = [text(word).decode() for word in found]
             return [
@@ -313,11 +293,9 @@ class RedisBoard:
                 for job, worker in zip(words[::2], words[1::2], strict=True)
             ]
 
-    # ---- views
-
     def stands(
         self, tenant: str, biz: str | None, after: JobKey | None, limit: int
-    ) -> list[Standing]:
+    ) -> list[models.Standing]:
         """List the standings of a tenant's jobs, or of one biz of it, by name."""
         count = min(limit, bounds.MOST_READ)
         if count < 1:
@@ -335,8 +313,6 @@ class RedisBoard:
         lines = several(found, len(names))
         return [job for job, line in zip(jobs, lines, strict=True) if line is None]
 
-    # ---- calls
-
     def _with_bids(self, name: str) -> tuple[str, ...]:
         return (*self._keys, applications_key(name, self._fleet))
 
@@ -348,13 +324,13 @@ class RedisBoard:
         with self._redis.translated():
             return [bounds.key_of(text(name).decode()) for name in several(found)]
 
-    def _standings(self, script: Script, *arguments: str | int) -> list[Standing]:
+    def _standings(self, script: Script, *arguments: str | int) -> list[models.Standing]:
         found = several(self._redis.again(script, self._keys, *arguments))
         with self._redis.translated():
             return _standings(found)
 
 
-def _standings(answer: Sequence[object]) -> list[Standing]:
+def _standings(answer: Sequence[object]) -> list[models.Standing]:
     """Read the answer of the prelude's ``standings``."""
     if len(answer) % _WIDTH:
         raise nonsense()
@@ -364,13 +340,13 @@ def _standings(answer: Sequence[object]) -> list[Standing]:
     ]
 
 
-def _standing(name: bytes, line: bytes, document: bytes, notes: bytes) -> Standing:
+def _standing(name: bytes, line: bytes, document: bytes, notes: bytes) -> models.Standing:
     state, *rest, pool, worker = line.decode().split(" ")
     version, priority, weight, lowered, since, _rank, until, number = map(int, rest)
     tenant, biz, job = bounds.key_of(name.decode())
-    awarded = state == ListingState.AWARDED
-    return Standing(
-        listing=JobListing(
+    awarded = state == models.ListingState.AWARDED
+    return models.Standing(
+        listing=models.JobListing(
             tenant=tenant,
             biz=biz,
             job=job,
@@ -381,7 +357,7 @@ def _standing(name: bytes, line: bytes, document: bytes, notes: bytes) -> Standi
             lowered=lowered,
             since=from_ms(since),
         ),
-        state=ListingState(state),
+        state=models.ListingState(state),
         version=version,
         until=from_ms(until),
         applications=0 if awarded else number,
@@ -391,12 +367,9 @@ def _standing(name: bytes, line: bytes, document: bytes, notes: bytes) -> Standi
     )
 
 
-def _note(line: str) -> tuple[str, Note]:
+def _note(line: str) -> tuple[str, models.Note]:
     pool, kind, lowered, since, at, *why = line.split(" ", 5)
-    return pool, Note(
-        kind=WhyNot(kind),
-        lowered=int(lowered),
-        since=from_ms(int(since)),
-        at=from_ms(int(at)),
-        why="".join(why),
+    first, last, said = from_ms(int(since)), from_ms(int(at)), "".join(why)
+    return pool, models.Note(
+        kind=models.WhyNot(kind), lowered=int(lowered), since=first, at=last, why=said
     )

@@ -64,24 +64,14 @@ def fits(
     times: int,
     terms: BiddingTerms,
 ) -> Fit:
-    """Tell whether a worker may apply for a job.
-
-    Args:
-        remaining: What it has left.
-        probe: Of its link to the job's site.
-        demand: What runs of the job's spider have taken.
-        link: What the link must be like.
-        times: How often the demand was lowered.
-        terms: The stage's.
-    """
+    """Tell whether a worker may apply for a job whose demand was lowered so many ``times``."""
     why = _link_faults(probe, link)
     for resource, want in wanted(demand, times).items():
         left = _left(remaining, resource)
         # Rounding must not keep away one that has to the byte what is asked for.
         if want > 0 and left is not None and left < want * (1 - terms.margin) * (1 - 1e-12):
-            why.append(
-                f"{resource}: {_amount(resource, left)} left, {_amount(resource, want)} wanted"
-            )
+            had, asked = _amount(resource, left), _amount(resource, want)
+            why.append(f"{resource}: {had} left, {asked} wanted")
     return Fit(why_not=tuple(why))
 
 
@@ -125,10 +115,7 @@ def award(
     weighted sum of what is left wins, each resource as a part of the most that one of them has, so
     that no unit decides. The sum of a worker that has won k jobs lately is divided by k + 1:
     readings lag, and jobs that come at once would else all go to the same worker. The worker's name
-    breaks a tie.
-
-    Raises:
-        ValueError: nobody has applied.
+    breaks a tie. Raises ValueError (nobody has applied).
     """
     if not applications:
         raise ValueError("nobody has applied")
@@ -154,11 +141,8 @@ def describe_demand(demand: JobDemand, link: LinkNeeds) -> str:
     >>> describe_demand(demand, LinkNeeds(seconds_below=0.2))
     'memory 2.0 GB, cpu 0.50 GHz, below 200 ms to the first byte'
     """
-    words = [
-        f"{resource} {_amount(resource, want)}"
-        for resource, want in wanted(demand, 0).items()
-        if want
-    ]
+    wants = wanted(demand, 0).items()
+    words = [f"{resource} {_amount(resource, want)}" for resource, want in wants if want]
     if link.seconds_below is not None:
         words.append(f"below {1000 * link.seconds_below:.0f} ms to the first byte")
     if link.bytes_per_second_above is not None:
@@ -172,10 +156,8 @@ def _link_faults(probe: Probe, link: LinkNeeds) -> list[str]:
     why = []
     # Not "longer than": a reading that is no number is above and below nothing.
     if link.seconds_below is not None and not probe.seconds < link.seconds_below:
-        why.append(
-            f"link: {1000 * probe.seconds:.0f} ms to the first byte, "
-            f"below {1000 * link.seconds_below:.0f} ms wanted"
-        )
+        found, most = f"{1000 * probe.seconds:.0f} ms", f"{1000 * link.seconds_below:.0f} ms"
+        why.append(f"link: {found} to the first byte, below {most} wanted")
     least, speed = link.bytes_per_second_above, probe.bytes_per_second
     if least is not None and (speed is None or not speed > least):
         found = "an unknown speed" if speed is None else f"{_bytes(speed)}/s"
@@ -250,10 +232,8 @@ def _scores(applicants: Sequence[Application], terms: BiddingTerms) -> dict[str,
             continue
         for worker, value in left.items():
             sums[worker] += weight * (least if value is None else value) / most
-    return {
-        one.worker: round(sums[one.worker] / (1 + max(0, one.lately)), _DIGITS)
-        for one in applicants
-    }
+    divisors = {one.worker: 1 + max(0, one.lately) for one in applicants}
+    return {worker: round(sums[worker] / count, _DIGITS) for worker, count in divisors.items()}
 
 
 def _left(remaining: Remaining, resource: str) -> float | None:

@@ -77,6 +77,20 @@ def cancellation(now: datetime) -> list[Document]:
     ]
 
 
+def reopening(now: datetime) -> Document:
+    """Make the change of an ended job that is to run again; without an end the TTL leaves it."""
+    return {
+        "$set": {
+            "state": JobState.RUNNING.value,
+            "open": True,
+            "watched": True,
+            "due_at": now,
+            "counts": {},
+        },
+        "$unset": {"ended_at": "", "left": "", "cancelled_at": ""},
+    }
+
+
 def job_of(document: Document, start: Start | None = None) -> Job:
     """Read the job of a document; ``start`` stands in where its own was not read."""
     found = dict(document)

@@ -8,7 +8,14 @@ from typing import Final
 import msgspec
 from pymongo import ASCENDING, DESCENDING
 
-from crawlfleet.jobs.models import LONGEST_REFUSAL, RETRIABLE, Job, JobState, cancelled
+from crawlfleet.jobs.models import (
+    LONGEST_REFUSAL,
+    RETRIABLE,
+    SUBMITTED,
+    Job,
+    JobState,
+    cancelled,
+)
 from crawlfleet.jobs.mongo.documents import (
     BRIEF,
     MAKING,
@@ -21,6 +28,7 @@ from crawlfleet.jobs.mongo.documents import (
     JobsCollection,
     find_round_robin,
     job_of,
+    reopening,
 )
 from crawlfleet.kernel.mongo.connection import Document, border
 
@@ -79,12 +87,24 @@ class JobLists(JobsCollection):
             return [job_of(found) for found in cursor] if limit else []
 
     def count_open(self, tenant: str, biz: str, schedule: str | None = None) -> int:
-        """Count the jobs that have not ended, of a biz or of one of its schedules."""
+        """Count the jobs that have not ended, of a biz or of one of its schedules.
+
+        Those of what was submitted under their names are none of the biz's: nobody started them.
+        """
         match: Document = {"open": True, "tenant": tenant, "biz": biz}
         if schedule is not None:
             match["schedule"] = schedule
+        else:
+            match["by"] = {"$ne": SUBMITTED}
         with border():
             return self._jobs().count_documents(match, hint=OPEN)
+
+    def running_schedules(self, tenant: str, biz: str) -> set[str]:
+        """Return the schedules of a biz of which a job has not ended, from the index alone."""
+        match: Document = {"open": True, "tenant": tenant, "biz": biz, "schedule": {"$gt": ""}}
+        stages: list[Document] = [{"$match": match}, {"$group": {"_id": "$schedule"}}]
+        with border():
+            return {one["_id"] for one in self._jobs().aggregate(stages, hint=OPEN)}
 
     def open_versions(self, tenant: str, biz: str, spider: str) -> set[int]:
         """Return the versions of a kept spider that open jobs are of."""
@@ -175,10 +195,8 @@ class MongoJobReopening(JobLists):
 
         Returns the job as it stands then, None if none; unchanged where it is not ``RETRIABLE``.
         """
-        match = {
-            "_id": f"{tenant}/{biz}/{name}",
-            "state": {"$in": [state.value for state in RETRIABLE]},
-        }
+        states = {"$in": [state.value for state in RETRIABLE]}
+        match = {"_id": f"{tenant}/{biz}/{name}", "state": states}
         with border():
             self._jobs().update_one(match, {"$inc": {"retries": 1}})
         return self.get(tenant, biz, name)
@@ -190,18 +208,8 @@ class MongoJobReopening(JobLists):
         Without an end the TTL does not remove it. Returns the job as it stands, None if none.
         """
         match = {"_id": f"{tenant}/{biz}/{name}", "state": JobState.DONE.value}
-        change = {
-            "$set": {
-                "state": JobState.RUNNING.value,
-                "open": True,
-                "watched": True,
-                "due_at": now,
-                "counts": {},
-            },
-            "$unset": {"ended_at": "", "left": ""},
-        }
         with border():
-            self._jobs().update_one(match, change)
+            self._jobs().update_one(match, reopening(now))
         return self.get(tenant, biz, name)
 
 

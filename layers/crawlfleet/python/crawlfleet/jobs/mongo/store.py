@@ -7,24 +7,28 @@ again. The document carries nothing else, so it expires after a day; what is ope
 jobs themselves.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from pymongo import ASCENDING, ReturnDocument
+import msgspec
+from pymongo import ASCENDING, ReturnDocument, UpdateOne
 from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
-from crawlfleet.jobs.models import ENDED, LONGEST_REFUSAL, MOST_REFUSALS, Job, JobState, TaskBatch
-from crawlfleet.jobs.mongo.documents import (
-    OPEN,
-    WITHOUT_START,
-    cancellation,
-    document_of,
-    job_of,
-    plain,
+from crawlfleet.config.documents.quota import Quota
+from crawlfleet.fleet.quotas.models import JobTerms
+from crawlfleet.jobs.models import (
+    ENDED,
+    LONGEST_REFUSAL,
+    MOST_REFUSALS,
+    SUBMITTED,
+    Job,
+    JobState,
+    TaskBatch,
 )
+from crawlfleet.jobs.mongo import documents
 from crawlfleet.jobs.mongo.lists import JobLists
 from crawlfleet.kernel.mongo.connection import (
     TRANSACTION_SECONDS,
@@ -54,7 +58,7 @@ class MongoJobs(JobLists):
     def create(self, job: Job) -> Job:
         """Keep a new job; where one of its name stands, return that one and do nothing."""
         fresh = job.as_created()
-        document = document_of(fresh)
+        document = documents.document_of(fresh)
         with border():
             jobs = self._jobs()
             while True:
@@ -63,9 +67,48 @@ class MongoJobs(JobLists):
                 except DuplicateKeyError:
                     found = jobs.find_one({"_id": document["_id"]})
                     if found is not None:  # otherwise it has expired just now
-                        return job_of(found)
+                        return documents.job_of(found)
                 else:
                     return fresh
+
+    def adopt(self, jobs: Sequence[Job], now: datetime) -> None:
+        """Keep jobs of what was submitted under their names, or note that more was.
+
+        One that has ended runs again; whoever has read its ledger before that cannot end it. A job
+        that was started under such a name stays what it is.
+        """
+        updates: list[UpdateOne] = []
+        for job in jobs:
+            document = documents.document_of(job.as_created())
+            key = {"_id": document["_id"]}
+            mine = {**key, "by": SUBMITTED}
+            ended = {**mine, "state": {"$in": [JobState.DONE.value, JobState.CANCELLED.value]}}
+            updates += [
+                UpdateOne(key, {"$setOnInsert": document}, upsert=True),
+                UpdateOne(mine, {"$max": {"submitted_at": now}}),
+                UpdateOne(ended, {**documents.reopening(now), "$inc": {"retries": 1}}),
+            ]
+        with border():
+            self._jobs().bulk_write(updates)
+
+    def quota_terms(self, tenant: str, biz: str, name: str) -> JobTerms | None:
+        """Read what a job says of quotas; None where there is no such job."""
+        return self.quota_terms_of(tenant, biz, [name]).get(name)
+
+    def quota_terms_of(self, tenant: str, biz: str, names: Sequence[str]) -> dict[str, JobTerms]:
+        """Read what jobs of a biz say of quotas, by their names; nothing of those not known."""
+        path = f"{tenant}/{biz}/"
+        match = {"_id": {"$in": [path + name for name in names]}}
+        with border():
+            found = list(self._jobs().find(match, {"quotas": True, "user": True}))
+        return {one.pop("_id").removeprefix(path): msgspec.convert(one, JobTerms) for one in found}
+
+    def set_quotas(self, key: tuple[str, str, str], quotas: Sequence[Quota]) -> bool:
+        """Replace the quotas of a job that was ordered; False where there is none of that name."""
+        match = {"_id": "/".join(key), "by": {"$ne": SUBMITTED}}
+        with border():
+            change = {"$set": {"quotas": msgspec.to_builtins(tuple(quotas))}}
+            return self._jobs().update_one(match, change).matched_count == 1
 
     def create_limited(self, job: Job, most: int, *, instead: bool = False) -> Job | None:
         """Keep a new job of a schedule, unless ``most`` jobs of that schedule are open: then None.
@@ -76,35 +119,27 @@ class MongoJobs(JobLists):
         None.
         """
         fresh = job.as_created()
-        document = document_of(fresh)
+        document = documents.document_of(fresh)
         turn = {"_id": f"{job.tenant}/{job.biz}/{job.schedule}"}
-        others: Document = {
-            "open": True,
-            "tenant": job.tenant,
-            "biz": job.biz,
-            "schedule": job.schedule,
-        }
+        whose = {"tenant": job.tenant, "biz": job.biz, "schedule": job.schedule}
+        others: Document = {"open": True, **whose}
         going = {**others, "state": {"$ne": JobState.CANCELLING.value}}
 
         def write(session: ClientSession) -> Job | None:
             standing = jobs.find_one({"_id": document["_id"]}, session=session)
             if standing is not None:
-                return job_of(standing)
+                return documents.job_of(standing)
             try:
                 # Another number each time: a write that changes nothing conflicts with nobody.
-                turns.update_one(
-                    turn,
-                    {"$set": {"at": fresh.created_at}, "$inc": {"jobs": 1}},
-                    upsert=True,
-                    session=session,
-                )
-                is_full = jobs.count_documents(others, hint=OPEN, session=session) >= most
+                taken = {"$set": {"at": fresh.created_at}, "$inc": {"jobs": 1}}
+                turns.update_one(turn, taken, upsert=True, session=session)
+                is_full = jobs.count_documents(others, hint=documents.OPEN, session=session) >= most
                 if is_full or (instead and _is_late(jobs, going, fresh, session)):
                     session.abort_transaction()
                     return None
                 if instead:
-                    change = cancellation(fresh.created_at)
-                    jobs.update_many(going, change, hint=OPEN, session=session)
+                    change = documents.cancellation(fresh.created_at)
+                    jobs.update_many(going, change, hint=documents.OPEN, session=session)
                 jobs.insert_one(document, session=session)
             except DuplicateKeyError as error:  # a first turn, or the job itself, this moment
                 raise MetAnotherError from error
@@ -121,8 +156,6 @@ class MongoJobs(JobLists):
             turns.create_index([("at", ASCENDING)], name="ttl", expireAfterSeconds=life)
             self._has_turn_index = True
         return turns
-
-    # ---- waiting for a worker
 
     def place(
         self, job: Job, pool: str | None, worker: str | None, number: int | None, now: datetime
@@ -146,13 +179,13 @@ class MongoJobs(JobLists):
             found = jobs.find_one_and_update(
                 {**key, "placing": True},
                 change,
-                projection=WITHOUT_START,
+                projection=documents.WITHOUT_START,
                 return_document=ReturnDocument.AFTER,
             )
             if found is None and worker is not None:
                 mine = {**key, "worker": worker, "award": number}
-                found = jobs.find_one(mine, WITHOUT_START)
-        return None if found is None else job_of(found, job.start)
+                found = jobs.find_one(mine, documents.WITHOUT_START)
+        return None if found is None else documents.job_of(found, job.start)
 
     def unplace(self, job: Job, why: str, now: datetime) -> bool:
         """End a job that waits, as no worker suits it; ``why`` is its trouble, for people.
@@ -181,8 +214,6 @@ class MongoJobs(JobLists):
             match = {"_id": "/".join(job.key), "placing": True}
             self._jobs().update_one(match, {"$max": {"lowered": lowered}})
 
-    # ---- tasks
-
     def open_batch(self, job: Job, batch: TaskBatch) -> Job | None:
         """Write down which tasks come next.
 
@@ -190,13 +221,9 @@ class MongoJobs(JobLists):
         has no batch open. Returns the job as it stands then, perhaps with another one's batch to go
         on with; None where it is gone.
         """
-        match = {
-            "state": JobState.EXPANDING.value,
-            "expanded": batch.first,
-            "batch": {"$exists": False},
-        }
-        change = {"$set": {"batch": plain(batch)}}
-        return self._changed(job, match, change)
+        makes = {"state": JobState.EXPANDING.value, "expanded": batch.first}
+        change = {"$set": {"batch": documents.plain(batch)}}
+        return self._changed(job, {**makes, "batch": {"$exists": False}}, change)
 
     def close_batch(
         self,
@@ -214,24 +241,17 @@ class MongoJobs(JobLists):
         """
         expanded = batch.first + len(batch.ids)
         texts = [clean(reason, LONGEST_REFUSAL) for reason in reasons[:MOST_REFUSALS]]
-        is_over: Document = {
-            "$and": [{"$eq": ["$state", JobState.EXPANDING.value]}, {"$lte": ["$size", expanded]}]
-        }
-        still_makes: Document = {
-            "$and": [{"$eq": ["$state", JobState.EXPANDING.value]}, {"$gt": ["$size", expanded]}]
-        }
+        makes = {"$eq": ["$state", JobState.EXPANDING.value]}
+        is_over: Document = {"$and": [makes, {"$lte": ["$size", expanded]}]}
+        still_makes: Document = {"$and": [makes, {"$gt": ["$size", expanded]}]}
+        refusals = {"$concatArrays": ["$refusals", {"$literal": texts}]}
         # Every expression sees the values from before the change.
         change: list[Document] = [
             {
                 "$set": {
                     "expanded": expanded,
                     "refused": {"$add": ["$refused", refused]},
-                    "refusals": {
-                        "$slice": [
-                            {"$concatArrays": ["$refusals", {"$literal": texts}]},
-                            MOST_REFUSALS,
-                        ]
-                    },
+                    "refusals": {"$slice": [refusals, MOST_REFUSALS]},
                     "state": {"$cond": [is_over, JobState.RUNNING.value, "$state"]},
                     "expanded_at": {"$cond": [is_over, now, "$$REMOVE"]},
                     "making": still_makes,
@@ -242,8 +262,6 @@ class MongoJobs(JobLists):
         ]
         return self._changed(job, {"batch.first": batch.first}, change)
 
-    # ---- rounds and the end
-
     def cancel(self, tenant: str, biz: str, name: str, now: datetime) -> Job | None:
         """Begin to cancel a job that has not ended; return the job as it stands, None if none."""
         cancelled = JobState.CANCELLING.value
@@ -252,7 +270,7 @@ class MongoJobs(JobLists):
             "state": {"$in": [state for state in _OPEN_STATES if state != cancelled]},
         }
         with border():
-            self._jobs().update_one(match, cancellation(now))
+            self._jobs().update_one(match, documents.cancellation(now))
         return self.get(tenant, biz, name)
 
     def swept(
@@ -266,6 +284,23 @@ class MongoJobs(JobLists):
         with border():
             seen = {"looked_at": now, "sweep_at": again_at}
             self._jobs().update_one(match, _with_trouble(seen, trouble))
+
+    def note_known(self, tenant: str, biz: str, known: Mapping[str, Mapping[str, int]]) -> None:
+        """Count links that jobs did not follow, by job and by the segment that knew them.
+
+        The segment that was noted last is kept.
+        """
+        updates = [
+            UpdateOne(
+                {"_id": f"{tenant}/{biz}/{job}"},
+                {"$inc": {"known_links": sum(by.values())}, "$set": {"known_in": max(by)}},
+            )
+            for job, by in known.items()
+            if by
+        ]
+        if updates:
+            with border(self._nodes.waits.glance):
+                self._jobs().bulk_write(updates, ordered=False)
 
     def reschedule(
         self,
@@ -327,10 +362,10 @@ class MongoJobs(JobLists):
             found = jobs.find_one_and_update(
                 {**key, **match},
                 change,
-                projection=WITHOUT_START,
+                projection=documents.WITHOUT_START,
                 return_document=ReturnDocument.AFTER,
-            ) or jobs.find_one(key, WITHOUT_START)
-        return None if found is None else job_of(found, job.start)
+            ) or jobs.find_one(key, documents.WITHOUT_START)
+        return None if found is None else documents.job_of(found, job.start)
 
 
 def _is_late(
@@ -339,7 +374,9 @@ def _is_late(
     if fresh.fire_at is None:
         return False
     later = {**going, "fire_at": {"$gt": fresh.fire_at}}
-    return jobs.find_one(later, projection=["_id"], hint=OPEN, session=session) is not None
+    return (
+        jobs.find_one(later, projection=["_id"], hint=documents.OPEN, session=session) is not None
+    )
 
 
 def _with_trouble(seen: Document, trouble: str | None) -> Document:

@@ -1,7 +1,8 @@
 """Keep runs and demands on the home node of MongoDB (SPEC.md B3, B10).
 
 ``runs`` and ``demands`` have one document a job and a spider, ``run_parts`` one for each worker's
-part of a job, until its run is closed. A run is closed, and the demand changed, in one transaction.
+part of a job, until its run is closed, and for its account of a biz in one day, until that is
+summed up (jobs.costs.mongo). A run is closed, and the demand changed, in one transaction.
 """
 
 from collections.abc import Sequence
@@ -15,28 +16,31 @@ from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
-from crawlfleet.jobs.models import RUN_LIFE, JobDemand, RunFigures, RunPart, RunRecord
-from crawlfleet.kernel.mongo.connection import (
-    Document,
-    MetAnotherError,
-    MongoNodes,
-    border,
-    in_transaction,
-)
+from crawlfleet.jobs.models import DAY, RUN_LIFE, JobDemand, RunFigures, RunPart, RunRecord
+from crawlfleet.kernel.mongo import connection
 
-_SUMS: Final = (
+#: Figures of parts that add up.
+SUMS: Final = (
     *("seconds", "memory_seconds", "cpu_seconds", "bytes"),
     *("requests", "records", "errors", "workers"),
+    *("gb_seconds", "proxied_bytes", "proxy_usd", "stored_bytes"),
 )
 _MAXIMA: Final = ("memory_max", "cpu_max", "bandwidth_max")
 _TO_LEARN: Final = "to_learn"
+_OF_DAYS: Final[connection.Document] = {"partialFilterExpression": {"day": {"$exists": True}}}
 _TTL: Final = int(RUN_LIFE.total_seconds())
+PART_INDEXES: Final = (
+    IndexModel(["run"], name="by_run"),
+    IndexModel(["tenant", "day"], name="of_tenant", **_OF_DAYS),
+    IndexModel(["day", "at"], name="of_day", **_OF_DAYS),
+    IndexModel(["at"], name="ttl", expireAfterSeconds=_TTL),
+)
 
 
 class MongoDemands:
     """Demands and runs of all tenants."""
 
-    def __init__(self, nodes: MongoNodes) -> None:
+    def __init__(self, nodes: connection.MongoNodes) -> None:
         self._nodes = nodes
         self._is_indexed = False
 
@@ -47,12 +51,12 @@ class MongoDemands:
         """
         if not parts:
             return
-        with border():
+        with connection.border():
             self._at("run_parts").bulk_write(
                 [
                     ReplaceOne(
                         {"_id": f"{run}/{one.part}"},
-                        {"run": run, "at": now, **_document(one.figures)},
+                        {"run": run, "at": now, **_of_day(one), **_document(one.figures)},
                         upsert=True,
                     )
                     for one in parts
@@ -63,12 +67,12 @@ class MongoDemands:
 
     def measured(self, tenant: str, biz: str, job: str) -> RunFigures:
         """Sum up the parts of a job in MongoDB, as there may be thousands; nothing without any."""
-        stages: list[Document] = [
+        stages: list[connection.Document] = [
             {"$match": {"run": _key(tenant, biz, job)}},
             {
                 "$group": {
                     "_id": None,
-                    **{name: {"$sum": f"${name}"} for name in _SUMS},
+                    **{name: {"$sum": f"${name}"} for name in SUMS},
                     **{name: {"$max": f"${name}"} for name in _MAXIMA},
                     "began_at": {"$min": "$began_at"},
                     "ended_at": {"$max": "$ended_at"},
@@ -76,7 +80,7 @@ class MongoDemands:
             },
             {"$unset": "_id"},
         ]
-        with border():
+        with connection.border():
             for found in self._at("run_parts").aggregate(stages):
                 return msgspec.convert(found, RunFigures)
         return RunFigures()
@@ -89,12 +93,10 @@ class MongoDemands:
         """
         end = _document(run)
         first = {name: end.pop(name) for name in ("figures", "learnt_at")}
-        match = {
-            "_id": _key(run.tenant, run.biz, run.job),
-            "$or": [{"closed": False}, {"retries": {"$lt": run.retries}}],
-        }
+        may_end = [{"closed": False}, {"retries": {"$lt": run.retries}}]
+        match = {"_id": _key(run.tenant, run.biz, run.job), "$or": may_end}
         change = {"$set": {**end, "closed": False}, "$setOnInsert": first}
-        with border(), suppress(DuplicateKeyError):  # closed, and not retried since
+        with connection.border(), suppress(DuplicateKeyError):  # closed, and not retried since
             self._at("runs").update_one(match, change, upsert=True)
 
     def forget_end(self, run: RunRecord) -> None:
@@ -102,12 +104,9 @@ class MongoDemands:
 
         One that was closed before is closed again.
         """
-        match = {
-            "_id": _key(run.tenant, run.biz, run.job),
-            "closed": False,
-            "ended_at": run.ended_at,
-        }
-        with border():
+        key = _key(run.tenant, run.biz, run.job)
+        match = {"_id": key, "closed": False, "ended_at": run.ended_at}
+        with connection.border():
             if run.was_closed:
                 change = {"$set": {"closed": True, "retries": run.retries - 1}}
                 self._at("runs").update_one(match, change)
@@ -116,17 +115,17 @@ class MongoDemands:
 
     def tenants_to_learn(self, before: datetime) -> list[str]:
         """List tenants that have unclosed runs which ended before a moment."""
-        stages: list[Document] = [
+        stages: list[connection.Document] = [
             {"$match": {"closed": False, "ended_at": {"$lt": before}}},
             {"$group": {"_id": "$tenant"}},
         ]
-        with border():
+        with connection.border():
             found = self._at("runs").aggregate(stages, hint=_TO_LEARN)
             return sorted(one["_id"] for one in found)
 
     def to_learn(self, tenant: str, before: datetime, limit: int) -> list[RunRecord]:
         """List such runs of one tenant, the longest ended first."""
-        with border():
+        with connection.border():
             found = (
                 self._at("runs")
                 .find({"closed": False, "tenant": tenant, "ended_at": {"$lt": before}})
@@ -134,7 +133,7 @@ class MongoDemands:
                 .limit(limit)
                 .hint(_TO_LEARN)
             )
-            return [_run(one) for one in found]
+            return msgspec.convert(list(found), list[RunRecord])
 
     def close_run(self, run: RunRecord, known: JobDemand, learnt: JobDemand | None) -> bool:
         """Close a run with its figures, and keep what was learnt from it, both or none.
@@ -149,11 +148,8 @@ class MongoDemands:
         document = _document(msgspec.structs.replace(run, closed=True))
 
         def write(session: ClientSession) -> bool:
-            closed = runs.update_one(
-                {"_id": key, "closed": False, "ended_at": run.ended_at},
-                {"$set": document},
-                session=session,
-            )
+            standing_run = {"_id": key, "closed": False, "ended_at": run.ended_at}
+            closed = runs.update_one(standing_run, {"$set": document}, session=session)
             if not closed.matched_count:
                 session.abort_transaction()
                 return False
@@ -162,17 +158,16 @@ class MongoDemands:
                 if (0 if standing is None else standing["runs"]) != known.runs:
                     session.abort_transaction()
                     return False
+                match, content = {"_id": of_spider}, _document(learnt)
                 try:
-                    demands.replace_one(
-                        {"_id": of_spider}, _document(learnt), upsert=True, session=session
-                    )
+                    demands.replace_one(match, content, upsert=True, session=session)
                 except DuplicateKeyError as error:  # another one's first run, learnt just now
-                    raise MetAnotherError from error
+                    raise connection.MetAnotherError from error
             return True
 
-        with border():
+        with connection.border():
             client = self._nodes.control("runs").database.client
-            if not in_transaction(client, write):
+            if not connection.in_transaction(client, write):
                 return False
             # A crash before this leaves parts that nobody reads, and that expire in a month.
             parts.delete_many({"run": key})
@@ -180,42 +175,35 @@ class MongoDemands:
 
     def get(self, tenant: str, biz: str, spider: str) -> JobDemand | None:
         """Get what the runs of a spider have taken, or None where there was none."""
-        with border():
+        with connection.border():
             found = self._at("demands").find_one({"_id": _key(tenant, biz, spider)})
-        return None if found is None else _demand(found)
+        return None if found is None else msgspec.convert(found, JobDemand)
 
     def of_biz(self, tenant: str, biz: str, after: str | None, limit: int) -> list[JobDemand]:
         """List demands by the spider's name, beginning after a name."""
-        match: Document = {"tenant": tenant, "biz": biz}
+        match: connection.Document = {"tenant": tenant, "biz": biz}
         if after is not None:
             match["spider"] = {"$gt": after}
-        with border():
+        with connection.border():
             found = self._at("demands").find(match).sort("spider", ASCENDING).limit(limit)
-            return [_demand(one) for one in found]
+            return msgspec.convert(list(found), list[JobDemand])
 
     def run(self, tenant: str, biz: str, job: str) -> RunRecord | None:
         """Get the run of a job that has ended, or None."""
-        with border():
+        with connection.border():
             found = self._at("runs").find_one({"_id": _key(tenant, biz, job)})
-        return None if found is None else _run(found)
+        return None if found is None else msgspec.convert(found, RunRecord)
 
-    def _at(self, name: str) -> Collection[Document]:
+    def _at(self, name: str) -> Collection[connection.Document]:
         if not self._is_indexed:
-            open_runs = {"closed": False}
+            of_open_runs = {"partialFilterExpression": {"closed": False}}
             self._nodes.control("runs").create_indexes(
                 [
-                    IndexModel(
-                        ["tenant", "ended_at"], name=_TO_LEARN, partialFilterExpression=open_runs
-                    ),
+                    IndexModel(["tenant", "ended_at"], name=_TO_LEARN, **of_open_runs),
                     IndexModel(["ended_at"], name="ttl", expireAfterSeconds=_TTL),
                 ]
             )
-            self._nodes.control("run_parts").create_indexes(
-                [
-                    IndexModel(["run"], name="by_run"),
-                    IndexModel(["at"], name="ttl", expireAfterSeconds=_TTL),
-                ]
-            )
+            self._nodes.control("run_parts").create_indexes([*PART_INDEXES])
             self._nodes.control("demands").create_index(["tenant", "biz", "spider"], name="of_biz")
             self._is_indexed = True
         return self._nodes.control(name)
@@ -225,14 +213,13 @@ def _key(tenant: str, biz: str, name: str) -> str:
     return f"{tenant}/{biz}/{name}"
 
 
-def _run(document: Document) -> RunRecord:
-    return msgspec.convert(document, RunRecord)
+def _of_day(part: RunPart) -> connection.Document:
+    """Say of which day the account of a biz is; nothing of the part of a job."""
+    if not part.job.startswith(DAY):
+        return {}
+    return {"tenant": part.tenant, "biz": part.biz, "day": part.job.removeprefix(DAY)}
 
 
-def _demand(document: Document) -> JobDemand:
-    return msgspec.convert(document, JobDemand)
-
-
-def _document(value: msgspec.Struct) -> Document:
-    document: Document = msgspec.to_builtins(value, builtin_types=(datetime,))
+def _document(value: msgspec.Struct) -> connection.Document:
+    document: connection.Document = msgspec.to_builtins(value, builtin_types=(datetime,))
     return document

@@ -20,6 +20,14 @@ from crawlfleet.kernel.errors import Problem
 
 #: The fields of a line, in their order.
 _FIELDS: Final = ("minute", "hour", "day of the month", "month", "day of the week")
+#: What each field takes.
+_TAKES: Final = {
+    "minute": "*, 0 to 59, A-B, */N",
+    "hour": "*, 0 to 23, A-B, */N",
+    "day of the month": "*, 1 to 31, L, A-B, */N",
+    "month": "*, 1 to 12, JAN to DEC, A-B, */N",
+    "day of the week": "*, 0 to 7, SUN to SAT, A-B, */N, A#1 to A#5, AL",
+}
 
 #: Fire times that wait for the ones before them under ``overlap: queue``; the latest ones do.
 QUEUED_FIRES: Final = 60
@@ -59,9 +67,27 @@ def problems_with(cron: str, time_zone: str, now: datetime) -> list[Problem]:
     try:
         next(CronSim(cron, now.astimezone(zone or UTC)))
     except (CronSimError, StopIteration, ValueError) as error:
-        reason = str(error) or "it never fires"
+        reason = _reason(cron, str(error))
         found.append(Problem("cron", f"{cron[:64]!r} is no cron expression: {reason}"))
     return found
+
+
+def _reason(cron: str, said: str) -> str:
+    """Name the field that the library refuses, its value and what it takes."""
+    name = said.removeprefix("Bad ").replace("day-of-", "day of the ")
+    if name not in _FIELDS:
+        return said or "it never fires"
+    values = dict(zip(_FIELDS, cron.split(), strict=True))
+    if name == "day of the month" and _fires(f"0 0 {values[name]} * *"):
+        return f"{name}: no month of {values['month']!r} has {values[name]!r}"
+    return f"{name}: {values[name][:64]!r} is none of {_TAKES[name]}, nor a list of them"
+
+
+def _fires(cron: str) -> bool:
+    try:
+        return next(CronSim(cron, datetime(2024, 1, 1, tzinfo=UTC)), None) is not None
+    except (CronSimError, ValueError):
+        return False
 
 
 @lru_cache(maxsize=1)
@@ -90,6 +116,21 @@ def fires_after(schedule: Schedule, after: datetime) -> Iterator[datetime]:
 def next_fire(schedule: Schedule, after: datetime) -> datetime | None:
     """Return the first fire time later than ``after``, in UTC; None if fifty years have none."""
     return next(fires_after(schedule, after), None)
+
+
+def first_fire(schedule: Schedule, now: datetime) -> datetime | None:
+    """Return the first fire time of a schedule that is put now, or whose line is.
+
+    Under ``missed: all`` that may be the minute that has just begun: who names the present minute
+    means it, and not the one a day later. It is no fire time that the schedule had before.
+    """
+    begun = now.replace(second=0, microsecond=0)
+    if schedule.missed is Missed.ALL and begun < now:
+        first = next_fire(schedule, begun - timedelta(seconds=1))
+        last = schedule.last_fired_at
+        if first == begun and (last is None or last < begun):
+            return begun
+    return next_fire(schedule, now)
 
 
 def due_at(schedule: Schedule, fire_at: datetime) -> datetime:

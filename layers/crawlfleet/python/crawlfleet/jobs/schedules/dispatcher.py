@@ -21,15 +21,9 @@ from crawlfleet.jobs.schedules.cron import Due, fires_due, next_fire, planned
 from crawlfleet.jobs.schedules.models import Outcome, OutcomeKind, Overlap, Schedule
 from crawlfleet.jobs.service import JobStarter, OverlapLimit
 from crawlfleet.jobs.spiders.models import Start
-from crawlfleet.kernel.errors import (
-    ConflictError,
-    CrawlfleetError,
-    NotFoundError,
-    QuotaExceededError,
-    RejectedError,
-)
+from crawlfleet.kernel import errors
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.time import from_ms, to_ms
+from crawlfleet.kernel.time import Clock, TimeLeft, from_ms, to_ms
 from crawlfleet.requests.submission.admission import fire_name, run_now_name
 
 if TYPE_CHECKING:
@@ -63,6 +57,8 @@ def _order(schedule: Schedule, name: str, by: str, fire_at: datetime | None) -> 
         start=Start(urls=schedule.urls) if schedule.urls else schedule.start,
         values=schedule.values,
         priority=schedule.priority,
+        segment=schedule.segment,
+        user=schedule.user,
         schedule=schedule.name,
         fire_at=fire_at,
     )
@@ -70,19 +66,15 @@ def _order(schedule: Schedule, name: str, by: str, fire_at: datetime | None) -> 
 
 def _failure(fire_at: datetime, error: Exception, now: datetime) -> Outcome:
     """Describe an error to the schedule's owner; what is ours stays in our log."""
-    rejected = isinstance(error, RejectedError)
+    rejected = isinstance(error, errors.RejectedError)
     why = str(error)[:1_000] if rejected else "a part of the platform has failed"
     return Outcome(kind=OutcomeKind.FAILED, fire_at=fire_at, at=now, why=why)
-
-
-def _pause(error: Exception) -> timedelta:
-    return SOON if isinstance(error, CrawlfleetError) and error.retryable else LATER
 
 
 class _TimeBudget:
     """The time of a tick that schedules have; once it is up it stays so."""
 
-    def __init__(self, time_left: Callable[[], float], clock: Callable[[], float]) -> None:
+    def __init__(self, time_left: TimeLeft, clock: Callable[[], float]) -> None:
         self._left, self._clock = time_left, clock
         self._until = clock() + BUDGET_SECONDS
         self.is_up = False
@@ -104,7 +96,7 @@ class ScheduleRunner:
         self,
         tree: Tree,
         now: datetime,
-        time_left: Callable[[], float],
+        time_left: TimeLeft,
         *,
         page: int = SCHEDULES_A_PAGE,
         clock: Callable[[], float] = monotonic,
@@ -139,11 +131,34 @@ class ScheduleRunner:
                     warn(f"schedule {'/'.join(due.key)} could not go on", error)
         return fires
 
+    def run_in_time(
+        self,
+        run: Callable[[datetime], int],
+        since: datetime,
+        clock: Clock,
+        time_left: TimeLeft,
+        *,
+        sleep: Callable[[float], None],
+    ) -> int:
+        """Run the schedules that come due after ``since`` in the time left, each when it does.
+
+        ``run`` runs what is due by a moment, and returns how many fired, as this does. What was due
+        and did not fire is left to the next tick.
+        """
+        fires = 0
+        while (left := time_left()) > 0:
+            due_at = self.schedules.next_due(since, clock() + timedelta(seconds=left))
+            if due_at is None:
+                break
+            sleep(max(0.0, (due_at - clock()).total_seconds()))
+            fires += run(max(due_at, clock()))
+            since = due_at
+        return fires
+
     def fire(self, tree: Tree, schedule: Schedule, fire_at: datetime, now: datetime) -> Outcome:
         """Start the job of a fire time, or say why there is none (yet).
 
-        Raises:
-            CrawlfleetError: its biz, rule or spider is gone, or a store does not answer.
+        Raises CrawlfleetError (its biz, rule or spider is gone, or a store does not answer).
         """
         biz_of(tree, schedule.tenant, schedule.biz)
         name = fire_name(schedule.name, fire_at)
@@ -158,10 +173,10 @@ class ScheduleRunner:
             order = _order(schedule, name, "schedule", fire_at)
             try:
                 job = self._start(tree, schedule, order, now, limit)
-            except ConflictError as error:
+            except errors.ConflictError as error:
                 skips = schedule.overlap is Overlap.SKIP
                 return outcome(OutcomeKind.SKIPPED if skips else OutcomeKind.WAITING, str(error))
-            except QuotaExceededError as error:
+            except (errors.QuotaExceededError, errors.TenantSuspendedError) as error:
                 return outcome(OutcomeKind.WAITING, str(error))
         if job.schedule != schedule.name:
             return outcome(OutcomeKind.SKIPPED, f"a job of others has its name, {name}")
@@ -182,7 +197,7 @@ class ScheduleRunner:
             order = _order(schedule, name, "run_now", None)
             job = self._start(tree, schedule, order, now, limit)
         if job.schedule != schedule.name:
-            raise ConflictError(f"a job of others has the name {name}")
+            raise errors.ConflictError(f"a job of others has the name {name}")
         return job
 
     def _limit(self, schedule: Schedule) -> OverlapLimit:
@@ -207,12 +222,12 @@ class ScheduleRunner:
         """
         if limit.open >= limit.most:
             key = schedule.tenant, schedule.biz, schedule.name
-            raise ConflictError(self.starter.overlap_reason(*key))
+            raise errors.ConflictError(self.starter.overlap_reason(*key))
         if order.spider is not None:
             # A version that jobs name may outlive its spider; a schedule must not use it.
             newest = self.starter.spiders.get(schedule.tenant, schedule.biz, order.spider)
             if newest is None:
-                raise NotFoundError(f"this biz keeps no spider called {order.spider[:64]!r}")
+                raise errors.NotFoundError(f"this biz keeps no spider called {order.spider[:64]!r}")
         counts = schedule.overlap is not Overlap.ALLOW
         return self.starter.start(tree, order, now, limit=limit if counts else None)
 
@@ -241,7 +256,8 @@ class _DueFires:
                 outcome = self._runner.fire(self._tree, self._standing, fire_at, self._now)
             except Exception as error:  # noqa: BLE001  it is stored, and tried again
                 warn(f"schedule {'/'.join(self._standing.key)} could not run", error)
-                self._put_off(_failure(fire_at, error, self._now), _pause(error))
+                again = isinstance(error, errors.CrawlfleetError) and error.retryable
+                self._put_off(_failure(fire_at, error, self._now), SOON if again else LATER)
                 break
             if outcome.kind is OutcomeKind.WAITING:
                 self._put_off(outcome, self._wait(fire_at))
@@ -256,11 +272,8 @@ class _DueFires:
     def _stands(self) -> bool:
         """Tell whether it is as it was read: not put anew, paused, deleted or advanced."""
         kept = self._runner.schedules.get(*self._standing.key)
-        return kept is not None and (kept.version, kept.fire_at, kept.next_at) == (
-            self._standing.version,
-            self._standing.fire_at,
-            self._standing.next_at,
-        )
+        read = self._standing.version, self._standing.fire_at, self._standing.next_at
+        return kept is not None and (kept.version, kept.fire_at, kept.next_at) == read
 
     def _go_on(self, fire_at: datetime, outcome: Outcome) -> bool:
         following = next_fire(self._standing, fire_at)
@@ -288,14 +301,8 @@ class _DueFires:
         return min(max(2 * (next_at - last.at), SOON), LATER)
 
     def _put_off(self, outcome: Outcome, pause: timedelta) -> None:
-        self._advance(
-            replace(
-                self._standing,
-                fire_at=outcome.fire_at,
-                next_at=self._now + pause,
-                last_outcome=outcome,
-            )
-        )
+        standing = replace(self._standing, fire_at=outcome.fire_at, next_at=self._now + pause)
+        self._advance(replace(standing, last_outcome=outcome))
 
     def _advance(self, to: Schedule) -> bool:
         done = self._runner.schedules.advance(self._standing, to)

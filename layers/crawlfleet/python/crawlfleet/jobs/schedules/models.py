@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
-from crawlfleet.jobs.spiders.models import Start
+from crawlfleet.crawling.frontier.models import SegmentChoice
+from crawlfleet.jobs.spiders.models import Filling, Start
 
 #: Versions of a schedule that are kept, the newest one with them.
 KEPT_VERSIONS = 50
@@ -20,7 +21,7 @@ SCAN_GAP = timedelta(minutes=3)
 USUAL_TOLERANCE_SECONDS = 300
 
 Jitter = Annotated[int, Meta(ge=0, le=3_600)]
-#: A scheduler ticks every minute.
+#: A scheduler ticks each half minute; one tick may take longer.
 Tolerance = Annotated[int, Meta(ge=60, le=86_400)]
 
 
@@ -59,6 +60,21 @@ class OutcomeKind(StrEnum):
     FAILED = "failed"
 
 
+class ScheduleState(StrEnum):
+    """The state of a schedule, for people.
+
+    ``PAUSED`` fires nothing until it is resumed, ``OVER`` never again. Of one that is ``DUE`` the
+    next tick starts a job, or has found why it has to wait. While ``RUNNING`` a job of it has not
+    ended; ``WAITING`` has none, and waits for its next time.
+    """
+
+    PAUSED = "paused"
+    OVER = "over"
+    DUE = "due"
+    RUNNING = "running"
+    WAITING = "waiting"
+
+
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of a fire time: the ``job`` it started, or ``why`` it did not, for people."""
 
@@ -77,6 +93,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         spider: The kept spider its jobs are runs of, in ``spider_version``, None being the newest.
         values: What fills the places that the start leaves open.
         priority: Its jobs'; None is the spider's, or the usual one.
+        segment: The one that the links of its jobs are known in; None is each job's own.
+        user: Whom its jobs are for; None is nobody in particular.
         jitter_seconds: A fire comes up to so much later than its line says, the same each time it
             is computed (jobs.schedules.cron.due_at).
         tolerance_seconds: How late a fire may be under ``missed: skip``.
@@ -96,8 +114,10 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     start: Start | None = None
     spider: str | None = None
     spider_version: int | None = None
-    values: dict[str, str] = {}
+    values: dict[str, Filling] = {}
     priority: int | None = None
+    segment: SegmentChoice | None = None
+    user: str | None = None
     overlap: Overlap = Overlap.ALLOW
     missed: Missed = Missed.ALL
     tolerance_seconds: int = USUAL_TOLERANCE_SECONDS
@@ -118,15 +138,20 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def content(self) -> "Schedule":
         """Return what a client has set, without what the scheduler keeps."""
-        return replace(
-            self,
-            version=1,
-            put_at=None,
-            fire_at=None,
-            next_at=None,
-            last_fired_at=None,
-            last_outcome=None,
-        )
+        kept = ("put_at", "fire_at", "next_at", "last_fired_at", "last_outcome")
+        return replace(self, version=1, **dict.fromkeys(kept))
+
+
+def state_of(schedule: Schedule, now: datetime, *, runs: bool) -> ScheduleState:
+    """Tell the state of a schedule, of which a job ``runs`` or does not."""
+    if not schedule.enabled:
+        return ScheduleState.PAUSED
+    if schedule.fire_at is None:
+        return ScheduleState.RUNNING if runs else ScheduleState.OVER
+    last = schedule.last_outcome
+    if (schedule.next_at or now) <= now or (last is not None and last.fire_at == schedule.fire_at):
+        return ScheduleState.DUE
+    return ScheduleState.RUNNING if runs else ScheduleState.WAITING
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):

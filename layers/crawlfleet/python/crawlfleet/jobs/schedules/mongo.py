@@ -14,12 +14,9 @@ from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
+from crawlfleet.crawling.frontier.models import SegmentChoice
 from crawlfleet.jobs.mongo.documents import find_round_robin
-from crawlfleet.jobs.schedules.models import (
-    KEPT_VERSIONS,
-    SCAN_GAP,
-    Schedule,
-)
+from crawlfleet.jobs.schedules.models import KEPT_VERSIONS, SCAN_GAP, Schedule
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
 
 
@@ -65,12 +62,16 @@ def schedule_of(document: Document) -> Schedule:
     found = {name: value for name, value in document.items() if value is not None}
     if (fire_at := fire["at"] if fire and fire["next_at"] == next_at else next_at) is not None:
         found["fire_at"] = fire_at
+    # Before there was a choice links were known in the segment of the biz.
+    if "segment" not in document:
+        found["segment"] = SegmentChoice.BIZ
     return msgspec.convert(found, Schedule, builtin_types=(datetime,))
 
 
 #: What a scheduler keeps of a schedule, and no client has set.
 _PROGRESS: Final = frozenset({"fire_at", "next_at", "last_fired_at", "last_outcome"})
-#: The index that begins with the tenant.
+#: The index of all tenants, and the one that begins with the tenant.
+_DUE: Final = "due"
 _TURNS: Final = "due_in_turns"
 #: The one document of ``schedule_looks``: since when no scan has come to its end.
 _SCAN: Final = "due"
@@ -154,6 +155,14 @@ class MongoSchedules:
             found = find_round_robin(schedules, match, "next_at", limit, _TURNS)
         return [schedule_of(one) for one in found]
 
+    def next_due(self, after: datetime, until: datetime) -> datetime | None:
+        """Return when the first schedule comes due after a moment, None where none does in time."""
+        match: Document = {"enabled": True, "next_at": {"$gt": after, "$lte": until}}
+        order = [("next_at", ASCENDING)]
+        with border():
+            found = self._schedules().find_one(match, ["next_at"], sort=order, hint=_DUE)
+        return None if found is None else found["next_at"]
+
     def begin_scan(self, now: datetime) -> datetime:
         """Begin a tick's scan of what is due; return since when no scan has come to its end.
 
@@ -214,8 +223,7 @@ class MongoSchedules:
         of_biz = ["tenant", "biz", "name"]
         self._nodes.control("schedules").create_indexes(
             [
-                # A scheduler of an older release uses this one.
-                IndexModel(["enabled", "next_at"], name="due"),
+                IndexModel(["enabled", "next_at"], name=_DUE),
                 IndexModel(["enabled", "tenant", "next_at", "_id"], name=_TURNS),
                 IndexModel(of_biz),
             ]

@@ -2,17 +2,24 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.lookup import biz_of
+from crawlfleet.crawling.frontier.segments import choice_problem
 from crawlfleet.jobs.schedules import cron
-from crawlfleet.jobs.schedules.models import KEPT_VERSIONS, MOST_SCHEDULES, Run, Schedule
+from crawlfleet.jobs.schedules.models import (
+    KEPT_VERSIONS,
+    MOST_SCHEDULES,
+    Missed,
+    Run,
+    Schedule,
+)
 from crawlfleet.jobs.spiders.models import Start, bind, problems_with
-from crawlfleet.jobs.spiders.service import refused, refused_urls
+from crawlfleet.jobs.spiders.service import named_start, refused, refused_urls
 from crawlfleet.kernel.errors import (
     InvalidRequestError,
     NotFoundError,
@@ -26,6 +33,8 @@ if TYPE_CHECKING:
     from crawlfleet.jobs.schedules.mongo import MongoSchedules
     from crawlfleet.jobs.spiders.mongo import MongoSpiders
 
+#: A fire time so long ago still counts where the line is changed: its tick may not have come.
+_JUST: Final = timedelta(minutes=1)
 #: Attempts to put a schedule while others, or its own fires, change it.
 _TRIES: Final = 8
 
@@ -33,8 +42,7 @@ _TRIES: Final = 8
 def preview(tree: Tree, schedule: Schedule, count: int, now: datetime) -> list[Run]:
     """List the next runs of a schedule, kept or not; those it would have if it is paused.
 
-    Raises:
-        InvalidRequestError: its cron line or its time zone is wrong.
+    Raises InvalidRequestError (its cron line or its time zone is wrong).
     """
     biz_of(tree, schedule.tenant, schedule.biz)
     problems = cron.problems_with(schedule.cron, schedule.time_zone, now)
@@ -54,7 +62,8 @@ def _problems(spiders: "MongoSpiders", biz: Biz, schedule: Schedule) -> list[Pro
     if schedule.start is None:
         problems += _of_urls(biz, schedule)
         problems += [
-            Problem(f"values.{name}", "there is no such place to fill") for name in schedule.values
+            Problem(f"values.{name}", "there is no such place to fill: only patterns have places")
+            for name in schedule.values
         ]
         return problems
     if schedule.urls:
@@ -93,7 +102,13 @@ def _of_start(biz: Biz, schedule: Schedule, start: Start) -> list[Problem]:
 
 def _of_urls(biz: Biz, schedule: Schedule) -> list[Problem]:
     if not schedule.urls:
-        return [Problem("urls", "are missing, and so are a start and a spider")]
+        try:
+            if schedule.rule is not None and named_start(biz, schedule.rule).urls:
+                return []
+        except InvalidRequestError as error:
+            return list(error.problems)
+        missing = "are missing, and so are a start and a spider; the rule names none"
+        return [Problem("urls", missing)]
     problems: list[Problem] = []
     seen: set[str] = set()
     for index, url in enumerate(schedule.urls):
@@ -108,23 +123,22 @@ def _as_put(schedule: Schedule, standing: Schedule | None, now: datetime) -> Sch
     """Make the schedule that is to be kept: its version, and its next fire time."""
     if standing is None:
         fresh = replace(schedule, version=1, put_at=from_ms(to_ms(now)))
-        return cron.planned(fresh, cron.next_fire(fresh, now) if fresh.enabled else None)
+        return cron.planned(fresh, cron.first_fire(fresh, now) if fresh.enabled else None)
     if schedule.content == standing.content:
         return standing
-    changed = replace(
-        schedule,
-        version=standing.version + 1,
-        put_at=from_ms(to_ms(now)),
-        last_fired_at=standing.last_fired_at,
-        last_outcome=standing.last_outcome,
-    )
+    fired_at, outcome = standing.last_fired_at, standing.last_outcome
+    changed = replace(schedule, version=standing.version + 1, put_at=from_ms(to_ms(now)))
+    changed = replace(changed, last_fired_at=fired_at, last_outcome=outcome)
     if not changed.enabled:
         return cron.planned(changed, None)
-    kept = standing.enabled and (standing.cron, standing.time_zone) == (
-        changed.cron,
-        changed.time_zone,
-    )
-    return cron.planned(changed, standing.fire_at if kept else cron.next_fire(changed, now))
+    if not standing.enabled:
+        # Fire times that passed while it rested are not made up for.
+        return cron.planned(changed, cron.next_fire(changed, now))
+    same = (standing.cron, standing.time_zone) == (changed.cron, changed.time_zone)
+    # What has just come is not lost for a change of the line before its tick.
+    due = standing.fire_at is not None and now - _JUST < standing.fire_at <= now
+    kept = same or (due and changed.missed is Missed.ALL)
+    return cron.planned(changed, standing.fire_at if kept else cron.first_fire(changed, now))
 
 
 def _unknown(name: str) -> NotFoundError:
@@ -143,13 +157,14 @@ class ScheduleService:
 
         Raises:
             InvalidRequestError: every problem of cron line, time zone, rule, spider and URLs;
-            nothing
-                is stored.
+                nothing is stored.
             QuotaExceededError: the biz has as many as it may.
         """
         _, biz = biz_of(tree, schedule.tenant, schedule.biz)
         problems = cron.problems_with(schedule.cron, schedule.time_zone, now)
         problems += _problems(self.spiders, biz, schedule)
+        if (fault := choice_problem(biz.seeds, schedule.segment)) is not None:
+            problems.append(Problem("segment", fault))
         if problems:
             raise InvalidRequestError(dict.fromkeys(problems))
         self._hold(schedule, now)
@@ -167,8 +182,7 @@ class ScheduleService:
     ) -> Schedule:
         """Pause a schedule, or resume it: fire times that pass meanwhile are not made up for.
 
-        Raises:
-            NotFoundError: this biz has none of that name.
+        Raises NotFoundError (this biz has none of that name).
         """
         biz_of(tree, tenant, biz)
 
@@ -180,11 +194,7 @@ class ScheduleService:
         return self._change((tenant, biz, name), change, now)
 
     def get(self, tree: Tree, tenant: str, biz: str, name: str) -> Schedule:
-        """Get one schedule.
-
-        Raises:
-            NotFoundError: this biz has none of that name.
-        """
+        """Get one schedule. Raises NotFoundError (this biz has none of that name)."""
         biz_of(tree, tenant, biz)
         found = self.schedules.get(tenant, biz, name)
         if found is None:
@@ -199,11 +209,7 @@ class ScheduleService:
     def versions(
         self, tree: Tree, tenant: str, biz: str, name: str, limit: int = KEPT_VERSIONS
     ) -> list[Schedule]:
-        """List the last versions of a schedule, the newest first.
-
-        Raises:
-            NotFoundError: this biz has none of that name.
-        """
+        """List the last versions of a schedule, the newest first; NotFoundError without one."""
         biz_of(tree, tenant, biz)
         found = self.schedules.versions(tenant, biz, name, limit)
         if not found:
@@ -219,11 +225,7 @@ class ScheduleService:
             self.spiders.hold(named, now)
 
     def delete(self, tree: Tree, tenant: str, biz: str, name: str) -> None:
-        """Delete a schedule; what it has created stays.
-
-        Raises:
-            NotFoundError: this biz has none of that name.
-        """
+        """Delete a schedule, NotFoundError without one; what it has created stays."""
         biz_of(tree, tenant, biz)
         if not self.schedules.delete(tenant, biz, name):
             raise _unknown(name)

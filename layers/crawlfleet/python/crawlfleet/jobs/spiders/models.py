@@ -29,6 +29,8 @@ PlaceName = Annotated[
 ]
 #: What is put there; it is percent-encoded, so it stays within its place.
 PlaceValue = Annotated[str, Meta(min_length=1, max_length=512)]
+#: Most values of one place in a list; a range has any number.
+MOST_VALUES: Final = 1_000
 #: Most tasks of one job.
 LARGEST_JOB = 100_000_000
 
@@ -50,6 +52,12 @@ class Range(Document, frozen=True, kw_only=True):
         return max(0, (self.last - self.first) // self.step + 1)
 
 
+#: What goes into a place: every one of a range, or of a list.
+PlaceValues = Range | Annotated[tuple[PlaceValue, ...], Meta(max_length=MOST_VALUES)]
+#: What a place that a start leaves open is filled with: one value, or several.
+Filling = PlaceValue | PlaceValues
+
+
 class Start(Document, frozen=True, kw_only=True):
     """Either ``urls``, or a ``pattern`` with places in braces and the ``values`` that go into them.
 
@@ -59,10 +67,7 @@ class Start(Document, frozen=True, kw_only=True):
 
     urls: Annotated[tuple[Url, ...], Meta(max_length=10_000)] = ()
     pattern: Url | None = None
-    values: Annotated[
-        dict[PlaceName, Range | Annotated[tuple[PlaceValue, ...], Meta(max_length=1000)]],
-        Meta(max_length=8),
-    ] = {}
+    values: Annotated[dict[PlaceName, PlaceValues], Meta(max_length=8)] = {}
 
 
 #: Most spiders that a biz keeps, and most versions of each that nothing names.
@@ -86,14 +91,19 @@ class LinkNeeds(Document, frozen=True, kw_only=True):
     bytes_per_second_above: Count | None = None
 
 
+#: Of those who name no pages.
+NO_START: Final = Start()
+
+
 class SpiderPlan(Document, frozen=True, kw_only=True):
     """A spider as a client puts it; ``rule`` is a rule or an executor's spider of the biz.
 
-    ``pool`` pins its jobs to the workers of a pool; None leaves it to the award.
+    Without a ``start`` its jobs begin with the URLs that the parameters of that spider name when
+    they are started. ``pool`` pins its jobs to the workers of a pool; None leaves it to the award.
     """
 
     rule: RuleName
-    start: Start
+    start: Start = NO_START
     priority: Priority = DEFAULT_PRIORITY
     link: LinkNeeds = LinkNeeds()
     pool: Slug | None = None
@@ -140,6 +150,10 @@ SpiderName = Annotated[
 ]
 
 
+#: Values that would name another folder of the site.
+_PATHS: Final = frozenset({".", ".."})
+_ANOTHER_PATH: Final = "leads to another path"
+_TOO_MANY: Final = f"make more than {LARGEST_JOB:,} tasks"
 _PLACE: Final = re.compile(r"\{([^{}]*)\}")
 #: Scheme, host and port, which have no places: no value decides which host is asked.
 _SITE: Final = re.compile(r"^https?://[^/?#{}\\@\s]+(?=[/?#]|\Z)", re.IGNORECASE)
@@ -191,27 +205,47 @@ def url_at(start: Start, index: int) -> str:
     return _PLACE.sub(lambda place: found.get(place[1], place[0]), start.pattern)
 
 
-def bind(start: Start, given: Mapping[str, str]) -> tuple[Start, list[Problem]]:
-    """Fill the open places of a start; return it, and what is wrong with the values given."""
+def singles(given: Mapping[str, Filling]) -> dict[str, str]:
+    """Select the places that are given one value.
+
+    >>> singles({"zone": "north", "page": Range(last=3)})
+    {'zone': 'north'}
+    """
+    return {name: value for name, value in given.items() if isinstance(value, str)}
+
+
+def bind(start: Start, given: Mapping[str, Filling]) -> tuple[Start, list[Problem]]:
+    """Fill the open places of a start; return it, and what is wrong with the values given.
+
+    A place with one value is filled in the pattern itself. Several values join those of the start,
+    behind its own: tasks are made of every combination.
+    """
     wanted = open_places(start)
+    there = f"; its open places: {', '.join(wanted)}" if wanted else ": it leaves no place open"
     problems = [
-        Problem(f"values.{name}", "there is no such place to fill")
+        Problem(f"values.{name}", f"there is no such place to fill{there}")
         for name in given
         if name not in wanted
     ]
     problems += [
-        Problem(f"values.{name}", "is to be given") for name in wanted if name not in given
+        Problem(f"values.{name}", f"is to be given: the pattern has the place {{{name}}}")
+        for name in wanted
+        if name not in given
     ]
-    problems += [
-        Problem(f"values.{name}", "leads to another path")
-        for name, value in given.items()
-        if value in {".", ".."}
-    ]
+    for name, value in given.items():
+        if not isinstance(value, str):
+            problems += _problems_with_values(f"values.{name}", value)
+        elif value in _PATHS:
+            problems.append(Problem(f"values.{name}", _ANOTHER_PATH))
     if problems or start.pattern is None:
         return start, problems
-    filled = {name: quote(value, safe="") for name, value in given.items()}
+    filled = {name: quote(value, safe="") for name, value in singles(given).items()}
     pattern = _PLACE.sub(lambda place: filled.get(place[1], place[0]), start.pattern)
-    return replace(start, pattern=pattern), []
+    several = {name: value for name, value in given.items() if not isinstance(value, str)}
+    bound = replace(start, pattern=pattern, values={**start.values, **several})
+    if several and size(bound) > LARGEST_JOB:
+        return start, [Problem("values", _TOO_MANY)]
+    return bound, []
 
 
 def problems_with(start: Start, path: str = "start.") -> list[Problem]:
@@ -239,25 +273,33 @@ def problems_with(start: Start, path: str = "start.") -> list[Problem]:
     for name, values in start.values.items():
         if name not in named:
             found.append(Problem(f"{path}values.{name}", "the pattern has no such place"))
-        if _count(values) == 0:
-            found.append(Problem(f"{path}values.{name}", "has nothing in it"))
-        if not isinstance(values, Range):
-            found += [
-                Problem(f"{path}values.{name}[{at}]", "leads to another path")
-                for at, value in enumerate(values)
-                if value in {".", ".."}
-            ]
-            if len(set(values)) < len(values):
-                found.append(Problem(f"{path}values.{name}", "has something twice"))
+        found += _problems_with_values(f"{path}values.{name}", values)
     if size(start) > LARGEST_JOB:
-        found.append(Problem(f"{path}values", f"make more than {LARGEST_JOB:,} tasks"))
+        found.append(Problem(f"{path}values", _TOO_MANY))
+    return found
+
+
+def _problems_with_values(field: str, values: Range | tuple[str, ...]) -> list[Problem]:
+    if _count(values) == 0:
+        return [Problem(field, "has nothing in it")]
+    if isinstance(values, Range):
+        return []
+    found = [
+        Problem(f"{field}[{at}]", _ANOTHER_PATH)
+        for at, value in enumerate(values)
+        if value in _PATHS
+    ]
+    if len(set(values)) < len(values):
+        found.append(Problem(field, "has something twice"))
     return found
 
 
 def _problems_with_urls(start: Start, path: str) -> list[Problem]:
     found = []
     if not start.urls:
-        found.append(Problem(f"{path}urls", "there is neither a URL nor a pattern"))
+        found.append(
+            Problem(f"{path}urls", "there is neither a URL nor a pattern, and its rule names none")
+        )
     if start.values:
         found.append(Problem(f"{path}values", "go into a pattern, and there is none"))
     seen: set[str] = set()

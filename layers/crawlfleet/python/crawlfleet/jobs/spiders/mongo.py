@@ -249,13 +249,11 @@ def _key(tenant: str, biz: str, name: str) -> str:
     return f"{tenant}/{biz}/{name}"
 
 
-def _of(spider: KeptSpider) -> Document:
-    return {"tenant": spider.tenant, "biz": spider.biz, "name": spider.name}
-
-
 def _document(spider: KeptSpider) -> Document:
     return {
-        **_of(spider),
+        "tenant": spider.tenant,
+        "biz": spider.biz,
+        "name": spider.name,
         "version": spider.version,
         "digest": spider.plan.digest,
         "plan": _encode(spider.plan),

@@ -10,21 +10,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 
 from crawlfleet.config.documents.biz import Biz, Tree
-from crawlfleet.config.documents.rule import Rule
+from crawlfleet.config.documents.rule import Rule, Spider
 from crawlfleet.config.lookup import biz_of
-from crawlfleet.jobs.spiders.models import (
-    LARGEST_PLAN,
-    MOST_VERSIONS,
-    ConfiguredSpider,
-    KeptSpider,
-    SpiderPlan,
-    Start,
-    bind,
-    open_places,
-    problems_with,
-    size,
-    url_at,
-)
+from crawlfleet.jobs.spiders import models
 from crawlfleet.kernel.errors import (
     ConflictError,
     InvalidRequestError,
@@ -52,6 +40,9 @@ _LONGEST: Final = 1_000
 _STAND_IN = "0"
 
 
+# Protocols, as spiders stand below schedules and jobs, whose stores answer.
+
+
 class NamesSpider(Protocol):
     """A schedule, as far as it names a spider and perhaps its version."""
 
@@ -75,14 +66,14 @@ class SpiderJobs(Protocol):
     def open_versions(self, tenant: str, biz: str, spider: str) -> set[int]: ...  # noqa: D102
 
 
-def refused(biz: Biz, rule: str, start: Start) -> list[Problem]:
+def refused(biz: Biz, rule: str, start: models.Start) -> list[Problem]:
     """Find what admission refuses: of every URL of a start, or of both ends of its pattern."""
-    start, _ = bind(start, dict.fromkeys(open_places(start), _STAND_IN))
+    start, _ = models.bind(start, dict.fromkeys(models.open_places(start), _STAND_IN))
     if start.pattern is None:
         named = [(f"start.urls[{index}]", url) for index, url in enumerate(start.urls)]
     else:
-        ends = sorted({0, size(start) - 1})
-        named = [("start.pattern", url_at(start, index)) for index in ends]
+        ends = sorted({0, models.size(start) - 1})
+        named = [("start.pattern", models.url_at(start, index)) for index in ends]
     return refused_urls(biz, rule, named)
 
 
@@ -104,13 +95,33 @@ def refused_urls(biz: Biz, rule: str, urls: Iterable[tuple[str, str]]) -> list[P
     return list(dict.fromkeys(found))
 
 
-def _problems(biz: Biz, plan: SpiderPlan, pools: Collection[str]) -> list[Problem]:
-    problems = problems_with(plan.start)
+def named_start(biz: Biz, rule: str) -> models.Start:
+    """Return the start that the parameters of an executor's spider name; without one, none.
+
+    Raises InvalidRequestError: its executor cannot be had here, or cannot say it.
+    """
+    reader = biz.reader(rule)
+    if not isinstance(reader, Spider):
+        return models.NO_START
+    # Executors come with all that reads pages, but for the parsers.
+    from crawlfleet.crawling.executors.registry import starts_of
+
+    return models.Start(urls=tuple(dict.fromkeys(starts_of(reader))))
+
+
+def _problems(biz: Biz, plan: models.SpiderPlan, pools: Collection[str]) -> list[Problem]:
+    start = plan.start
+    if start == models.NO_START:
+        try:
+            start = named_start(biz, plan.rule)
+        except InvalidRequestError as error:
+            return list(error.problems)
+    problems = models.problems_with(start)
     if biz.reader(plan.rule) is None:
         names = ", ".join(biz.readers[:10])
         problems.append(Problem("rule", f"this biz has no rule {plan.rule!r}; it has: {names}"))
     elif not problems:
-        problems += refused(biz, plan.rule, plan.start)
+        problems += refused(biz, plan.rule, start)
     if plan.link.test_url is not None:
         fault = problem_with(plan.link.test_url)
         problems += [] if fault is None else [Problem("link.test_url", fault)]
@@ -118,16 +129,16 @@ def _problems(biz: Biz, plan: SpiderPlan, pools: Collection[str]) -> list[Proble
         known = ", ".join(sorted(pools)[:10])
         problems.append(Problem("pool", f"there is no pool {plan.pool!r}; there is: {known}"))
     length = len(msgspec.json.encode(plan))
-    if length > LARGEST_PLAN:
-        message = f"makes {length:,} bytes, of {LARGEST_PLAN:,} that a spider may have"
+    if length > models.LARGEST_PLAN:
+        message = f"makes {length:,} bytes, of {models.LARGEST_PLAN:,} that a spider may have"
         problems.append(Problem("start", message))
     return problems
 
 
-def _configured(biz: Biz, name: str) -> ConfiguredSpider:
+def _configured(biz: Biz, name: str) -> models.ConfiguredSpider:
     reader = biz.reader(name)
     assert reader is not None  # noqa: S101  whoever asks has looked
-    return ConfiguredSpider(
+    return models.ConfiguredSpider(
         name=name,
         version=reader.version,
         executor=None if isinstance(reader, Rule) else reader.executor,
@@ -163,10 +174,10 @@ class SpiderService:
         tenant: str,
         biz_name: str,
         name: str,
-        plan: SpiderPlan,
+        plan: models.SpiderPlan,
         pools: Collection[str],
         now: datetime,
-    ) -> tuple[KeptSpider, bool]:
+    ) -> tuple[models.KeptSpider, bool]:
         """Keep a plan; return its version, and whether this call has made it.
 
         Raises:
@@ -180,17 +191,16 @@ class SpiderService:
         before = self.spiders.get(tenant, biz_name, name)
         kept = self.spiders.put(tenant, biz_name, name, plan, now)
         is_new = before is None or kept.version > before.version
-        if is_new and kept.version > MOST_VERSIONS:
+        if is_new and kept.version > models.MOST_VERSIONS:
             self._forget(tenant, biz_name, [name], now)
         return kept, is_new
 
     def get(
         self, tree: Tree, tenant: str, biz_name: str, name: str, version: int | None
-    ) -> KeptSpider | ConfiguredSpider:
+    ) -> models.KeptSpider | models.ConfiguredSpider:
         """Get a kept spider in one version, or the newest; else what the biz document calls so.
 
-        Raises:
-            NotFoundError: there is neither.
+        Raises NotFoundError (there is neither).
         """
         _, biz = biz_of(tree, tenant, biz_name)
         found = self.spiders.get(tenant, biz_name, name, version)
@@ -202,15 +212,14 @@ class SpiderService:
 
     def list_all(
         self, tree: Tree, tenant: str, biz_name: str, *, cursor: str | None, limit: int
-    ) -> Listing[KeptSpider | ConfiguredSpider]:
+    ) -> Listing[models.KeptSpider | models.ConfiguredSpider]:
         """List what the biz document has, rules and spiders by name, then what is kept, by name.
 
-        Raises:
-            InvalidRequestError: the cursor is none of this list.
+        Raises InvalidRequestError (the cursor is none of this list).
         """
         _, biz = biz_of(tree, tenant, biz_name)
         origin, after = _position(cursor)
-        found: list[KeptSpider | ConfiguredSpider] = []
+        found: list[models.KeptSpider | models.ConfiguredSpider] = []
         if origin == "c":
             later = [name for name in sorted(biz.readers) if after is None or name > after]
             found += [_configured(biz, name) for name in later[: limit + 1]]
@@ -221,17 +230,18 @@ class SpiderService:
         if not shown:
             return Listing(shown, cursor, more=False)
         last = shown[-1]
-        kind = "k" if isinstance(last, KeptSpider) else "c"
+        kind = "k" if isinstance(last, models.KeptSpider) else "c"
         return Listing(shown, f"{kind}.{last.name}", more=len(found) > limit)
 
-    def list_versions(self, tree: Tree, tenant: str, biz_name: str, name: str) -> list[KeptSpider]:
+    def list_versions(
+        self, tree: Tree, tenant: str, biz_name: str, name: str
+    ) -> list[models.KeptSpider]:
         """List the versions that are kept of a spider, the newest first; also of a deleted one.
 
-        Raises:
-            NotFoundError: none is.
+        Raises NotFoundError (none is).
         """
         biz_of(tree, tenant, biz_name)
-        found = self.spiders.versions(tenant, biz_name, name, MOST_VERSIONS)
+        found = self.spiders.versions(tenant, biz_name, name, models.MOST_VERSIONS)
         if not found:
             raise _unknown(name)
         return found
@@ -268,9 +278,6 @@ class SpiderService:
         schedules = self.schedules.of_biz(tenant, biz_name)
         for name in names:
             named = self.jobs.open_versions(tenant, biz_name, name)
-            named |= {
-                schedule.spider_version
-                for schedule in schedules
-                if schedule.spider == name and schedule.spider_version is not None
-            }
+            its = [schedule for schedule in schedules if schedule.spider == name]
+            named |= {one.spider_version for one in its if one.spider_version is not None}
             self.spiders.forget(tenant, biz_name, name, named, now)

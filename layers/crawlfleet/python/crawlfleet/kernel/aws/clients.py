@@ -5,15 +5,26 @@ botocore's own defaults wait 60 s and try five times, which is longer than most 
 A Lambda endpoint answers for the functions of its own region alone. Where another region's is meant
 it is named by its ARN, and its client is one of the region in there.
 
+Where the environment says ``AWS_USE_DUALSTACK_ENDPOINT=true``, as a function's does in a network
+with IPv6, clients go to endpoints that have both families: what they say goes past the NAT. Not
+every service has such an endpoint in every region; where its name leads nowhere the usual one is
+taken.
+
+What botocore raises becomes ours in :func:`border`.
+
 Secrets of Secrets Manager are read once, kept in memory, never logged or quoted.
 """
 
 import re
+import socket
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final
+from urllib.parse import urlsplit
 
-from crawlfleet.kernel.errors import ConfigError, Problem, StoreUnavailableError
+from crawlfleet.kernel.errors import ConfigError, CrawlfleetError, Problem, StoreUnavailableError
 
 #: A caller is waiting; AWS answers within tens of milliseconds or is in trouble.
 TIMEOUT_SECONDS: Final = 2.0
@@ -36,12 +47,8 @@ def lambda_client(
     function: str, *, timeout_seconds: float = TIMEOUT_SECONDS, attempts: int = ATTEMPTS
 ) -> Any:
     """Make a client of ``lambda`` that reaches a function, wherever its ARN says that it is."""
-    return client(
-        "lambda",
-        region=region_of(function),
-        timeout_seconds=timeout_seconds,
-        attempts=attempts,
-    )
+    region = region_of(function)
+    return client("lambda", region=region, timeout_seconds=timeout_seconds, attempts=attempts)
 
 
 def client(
@@ -72,7 +79,20 @@ def client(
     options: dict[str, Any] = dict(credentials)
     if region is not None:
         options["region_name"] = region
-    return session.create_client(service, endpoint_url=endpoint_url, config=config, **options)
+    made = session.create_client(service, endpoint_url=endpoint_url, config=config, **options)
+    if session.get_config_variable("use_dualstack_endpoint") and not _resolves(made):
+        config = config.merge(Config(use_dualstack_endpoint=False))
+        made = session.create_client(service, endpoint_url=endpoint_url, config=config, **options)
+    return made
+
+
+def _resolves(made: Any) -> bool:
+    """Tell whether the name of a client's endpoint leads anywhere."""
+    try:
+        socket.getaddrinfo(urlsplit(made.meta.endpoint_url).hostname, 443)
+    except OSError:
+        return False
+    return True
 
 
 @cache
@@ -81,6 +101,37 @@ def _loader(data_path: str | None) -> Any:
     from botocore.loaders import create_loader
 
     return create_loader(data_path)
+
+
+def code_of(error: Exception) -> str | None:
+    """Return the code of an answer of AWS that is an error; None for any other error."""
+    from botocore.exceptions import ClientError
+
+    if not isinstance(error, ClientError):
+        return None
+    return str(error.response.get("Error", {}).get("Code", "unknown"))
+
+
+@contextmanager
+def border(
+    part: str, own: Callable[[Exception], CrawlfleetError | None] = lambda _: None
+) -> Iterator[None]:
+    """Turn what botocore raises into :class:`StoreUnavailableError`, by code or kind alone.
+
+    ``own`` may make another error of what botocore raised. Whatever else is raised stays as it is.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise StoreUnavailableError(part, type(error).__name__) from error
+    except Exception as error:
+        # Imported here: whoever got this far has it loaded, and others start without it.
+        from botocore.exceptions import BotoCoreError
+
+        code = code_of(error)
+        if code is None and not isinstance(error, BotoCoreError):
+            raise
+        raise own(error) or StoreUnavailableError(part, code or type(error).__name__) from error
 
 
 #: Answers that another try will not change: the stage is set up wrongly.
@@ -96,8 +147,7 @@ class Secrets:
     """Reads secrets by id, by a client that :func:`client` makes; threads may share it."""
 
     def __init__(self, client: Any) -> None:
-        self._client = client
-        self._lock = threading.Lock()
+        self._client, self._lock = client, threading.Lock()
         self._values: dict[str, str] = {}
 
     def __repr__(self) -> str:
@@ -128,19 +178,16 @@ class Secrets:
         except ClientError as error:
             code = str(error.response.get("Error", {}).get("Code", "")).rpartition("#")[2]
             if code in WRONG_SETUP:
-                problem = Problem(f"secret {secret_id}", WRONG_SETUP[code])
-                raise ConfigError((problem,)) from error
+                raise ConfigError([Problem(f"secret {secret_id}", WRONG_SETUP[code])]) from error
             raise StoreUnavailableError("secretsmanager", f"{secret_id}: {code}") from error
         except BotoCoreError as error:
             # The kind alone: a parser's error quotes the answer, and the answer is the secret.
             kind = type(error).__name__
             raise StoreUnavailableError("secretsmanager", f"{secret_id}: {kind}") from None
         except KeyError:
-            problem = Problem(f"secret {secret_id}", "holds bytes, not text")
-            raise ConfigError((problem,)) from None
+            raise ConfigError([Problem(f"secret {secret_id}", "holds bytes, not text")]) from None
         except (TypeError, ValueError, AttributeError):
-            message = f"{secret_id}: answered with nonsense"
-            raise StoreUnavailableError("secretsmanager", message) from None
+            value = None
         if not isinstance(value, str) or not value:
             raise StoreUnavailableError("secretsmanager", f"{secret_id}: answered with nonsense")
         return value

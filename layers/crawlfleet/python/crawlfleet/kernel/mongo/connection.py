@@ -4,26 +4,18 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, TypeAlias, TypeVar
 
 import pymongo
 from bson.errors import BSONError, InvalidBSON
-from pymongo import MongoClient
+from pymongo import MongoClient, errors
 from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 from pymongo.database import Database
-from pymongo.errors import (
-    BulkWriteError,
-    ConfigurationError,
-    ConnectionFailure,
-    InvalidURI,
-    OperationFailure,
-    PyMongoError,
-    ServerSelectionTimeoutError,
-)
+from pymongo.errors import BulkWriteError, ConnectionFailure, OperationFailure, PyMongoError
 from pymongo.monitoring import CommandListener
 from pymongo.write_concern import WriteConcern
 
@@ -38,61 +30,53 @@ T = TypeVar("T")
 
 PART: Final = "mongodb"
 
-#: How long to look for a primary: an API call must answer 503 before its caller gives up.
+#: How long to look for a primary: an API call answers 503 before its caller gives up.
 SERVER_SELECTION_SECONDS: Final = 3.0
-#: A node that was found away is not waited for again for so long. Whoever goes from queue to queue,
-#: renewing leases or recovering, would wait at each of them, and come too late to all others.
-AWAY_SECONDS: Final = 2.0
-CONNECT_MS: Final = 2_000
-SOCKET_SECONDS: Final = 20.0
 #: The whole of an operation, looking for a primary and waiting for a majority included.
 OPERATION_SECONDS: Final = 10.0
-#: How long somebody may work with a client that he was given: a transaction with all of its tries,
-#: and the statements before and after it.
+#: How long a client may be worked with: all tries of a transaction, and what stands around it.
 LONGEST_USE_SECONDS: Final = 90.0
-#: After so long transactions that a refused client has left open are ended; none that goes on is
-#: idle for as long.
+#: After so long transactions that a refused client left open are ended; no other is idle so long.
 LEFT_OPEN_SECONDS: Final = 5.0
-#: A node's secret is read so often while it is in use: who has another user then, or address, moves
-#: without being refused, and what is under way ends by the old one. Sooner where the node is away.
-READ_AGAIN_SECONDS: Final = 300.0
-READ_AGAIN_AWAY_SECONDS: Final = 60.0
 #: A node that does not say whether it knows us is not asked again for so long.
 SILENT_SECONDS: Final = 10.0
-#: For what costs little however much there is.
-GLANCE_SECONDS: Final = 3.0
 #: One environment serves one event at a time; a worker stores and claims from a few threads.
 POOL_SIZE: Final = 8
-#: How the server calls our connections.
 APP_NAME: Final = "crawlfleet"
 #: What is accepted survives the primary.
 MAJORITY: Final = WriteConcern("majority")
-#: What the server says of what it will never take: nested too deeply, no BSON, a field name that it
-#: does not like, too large, or as a transaction too large for its cache.
+#: What it never takes: nested too deeply, no BSON, a name that it does not like, too large.
 NEVER_TAKEN: Final = frozenset({15, 22, 52, 56, 57, 388, 10334, 17280})
 
-#: Between two statements of a transaction of ours lie microseconds. One that has waited for this
-#: long has lost its client; should that be only frozen, it has to do it all again.
+#: Between two statements of a transaction lie microseconds: one idle for so long has no client.
 LEFT_ALONE: Final = timedelta(seconds=2)
+_IDLE_MICROS: Final = "transaction.timeInactiveMicros"
 _ENDING_SECONDS: Final = 5.0
 
 #: How the driver calls a replica set that it knows the primary of.
 _WITH_PRIMARY: Final = "ReplicaSetWithPrimary"
+_SRV: Final = "mongodb+srv://"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waits:
-    """Seconds that nodes are waited for, and those between two readings of their secrets.
+    """Seconds that nodes are waited for, and those between two readings of their secrets."""
 
-    ``selection`` is for a primary, ``socket`` for an answer where the operation has no end of its
-    own, ``glance`` for what costs little however much there is.
-    """
-
+    #: For a primary; for an answer where the operation has no end of its own.
     selection: float = SERVER_SELECTION_SECONDS
-    socket: float = SOCKET_SECONDS
-    glance: float = GLANCE_SECONDS
-    read_again: float = READ_AGAIN_SECONDS
-    read_again_away: float = READ_AGAIN_AWAY_SECONDS
+    socket: float = 20.0
+    #: For a connection; for a name server with the hosts of a ``mongodb+srv`` name, and then with
+    #: its options.
+    connect: float = 2.0
+    #: A node that was found away is not waited for again for so long. Whoever goes from queue to
+    #: queue, renewing leases or recovering, would wait at each, and come too late to all others.
+    away: float = 2.0
+    #: For what costs little however much there is.
+    glance: float = 3.0
+    #: A secret is read so often while it is in use: who has another user then, or address, moves
+    #: without being refused, and what is under way ends by the old one. Sooner where it is away.
+    read_again: float = 300.0
+    read_again_away: float = 60.0
 
 
 def database_name(tenant: str, database: str) -> str:
@@ -112,14 +96,11 @@ class UnstorableError(StoreError):
 def border(within: float = OPERATION_SECONDS) -> Iterator[None]:
     """Bound what is done in ``within`` seconds, and translate what the driver raises.
 
-    Everything the driver can raise here may be over in a moment, but for two things: a URI that is
-    none, and a value that cannot be stored.
+    All of it may be over in a moment, a name server's answer too, but an unstorable value.
     """
     try:
         with pymongo.timeout(within):
             yield
-    except (ConfigurationError, InvalidURI) as error:
-        raise StoreError(f"{PART}: the node's URI is not usable: {type(error).__name__}") from error
     except OperationFailure as error:
         # Logs print causes too; this one quotes what it was given, a tenant's headers included.
         error.args = (_brief(error),)
@@ -153,18 +134,13 @@ def end_abandoned(client: MongoClient[Document]) -> int:
     it has touched waits: the claims and outcomes of all other workers, and the very update that is
     to take the dead worker's requests from it.
 
-    A user of MongoDB may see and end sessions of its own without a further right. Where the server
-    does not let it all the same (shared tiers), they end by themselves within the minute.
+    A user may end sessions of its own. Where the server does not let it (shared tiers), they end by
+    themselves within the minute.
     """
+    least = LEFT_ALONE // timedelta(microseconds=1)
     look: list[Document] = [
         {"$currentOp": {"allUsers": False, "idleSessions": True}},
-        {
-            "$match": {
-                "type": "idleSession",
-                "appName": APP_NAME,
-                "transaction.timeInactiveMicros": {"$gte": LEFT_ALONE // timedelta(microseconds=1)},
-            }
-        },
+        {"$match": {"type": "idleSession", "appName": APP_NAME, _IDLE_MICROS: {"$gte": least}}},
         {"$project": {"_id": 0, "id": "$lsid.id"}},
     ]
     with border(_ENDING_SECONDS):
@@ -184,10 +160,12 @@ class _Opened:
     def __init__(
         self, client: MongoClient[Document], uri: str, pace: Pace, read_again: float
     ) -> None:
-        self.client = client
-        self.uri = uri
-        self.pace = pace
+        self.client, self.uri, self.pace = client, uri, pace
         self.collections: dict[tuple[str, str, str], Collection[Document]] = {}
+        #: A ``mongodb+srv`` name leads to no hosts before a name server has said which.
+        self.is_resolved = not uri.startswith(_SRV)
+        #: Of many who wait for the name server, or for a primary, one asks.
+        self.waiting = threading.Lock()
         #: The refusals before which the node is known to have known us.
         self.refusals = REFUSALS.count
         self.lock = threading.Lock()
@@ -199,23 +177,35 @@ class _Opened:
 
     def must_ask(self, now: float) -> bool:
         """Tell whether somebody was refused by some node, and this one must say if it was it."""
-        if self.refusals == REFUSALS.count:
-            return False
-        return now >= self.silent_until and self.pace.is_due(now)
+        refused = self.refusals != REFUSALS.count and self.is_resolved
+        return refused and now >= self.silent_until and self.pace.is_due(now)
+
+    def resolve(self) -> None:
+        """Ask the name server, if the URI has a name for it, and begin to connect.
+
+        Raises:
+            PyMongoError: it does not answer, or with what is not usable.
+        """
+        try:
+            self.client.primary  # noqa: B018  reading it connects, and waits for nobody else
+        except ValueError as error:  # options that are no text
+            raise errors.ConfigurationError(str(error)) from error
+        self.is_resolved = True
+
+    @property
+    def may_have_moved(self) -> bool:
+        """A replica set is followed by what its members say, and not if all of them are gone."""
+        there = self.client.topology_description.has_writable_server()
+        return self.uri.startswith(_SRV) and self.is_resolved and not there
 
 
 class MongoNodes:
     """The MongoDB clients, one a node, opened at first use, and anew when its URI changes.
 
-    That is looked for every few minutes, and at once when the node refuses our user.
-
-    Args:
-        uri_of: Gives the URI of a node by name; asked at first use.
-        home: Names the node that keeps the control database.
-        renew: Gives the URI as it is now, not as it was remembered; ``uri_of`` by default.
-        control_database: The name of the control database.
-        waits: How long nodes are waited for.
-        listeners: Hear of the driver's commands.
+    That is looked for every few minutes, and at once when the node refuses our user. ``uri_of``
+    gives the URI of a node by name, ``renew`` as it is now and not as it was remembered (by default
+    ``uri_of`` does). ``home`` names the node that keeps the control database; ``listeners`` hear of
+    the driver's commands.
     """
 
     def __init__(
@@ -228,12 +218,9 @@ class MongoNodes:
         waits: Waits = Waits(),
         listeners: Sequence[CommandListener] = (),
     ) -> None:
-        self._control_database = control_database
-        self.waits = waits
-        self._listeners = listeners
-        self._uri_of = uri_of
-        self._home = home
-        self._renew = renew or uri_of
+        self._control_database, self._home = control_database, home
+        self._uri_of, self._renew = uri_of, renew or uri_of
+        self.waits, self._listeners = waits, listeners
         self._nodes: dict[str, _Opened] = {}
         # By node: until when it is not waited for, and what was found.
         self._away: dict[str, tuple[float, str]] = {}
@@ -243,8 +230,21 @@ class MongoNodes:
         self._lock = threading.Lock()
 
     def client(self, node: str) -> MongoClient[Document]:
-        """Return the node's client; opening one does not connect yet."""
+        """Return the node's client, which need not be connected yet.
+
+        Raises:
+            StoreUnavailableError: its URI has a ``mongodb+srv`` name that leads nowhere now.
+        """
         return self._opened(node).client
+
+    def places(self, node: str) -> list[tuple[str, int]]:
+        """Return host and port of each member of the node that is known; none is waited for.
+
+        Raises:
+            StoreUnavailableError: as :meth:`client`.
+        """
+        known = self.client(node).topology_description.server_descriptions()
+        return [(host, port) for host, port in known if port is not None]
 
     def _opened(self, node: str) -> _Opened:
         found = self._nodes.get(node)
@@ -253,12 +253,14 @@ class MongoNodes:
                 found = self._nodes.get(node)
                 if found is None:
                     uri = self._uri_of(node)
-                    with border():
-                        found = _Opened(self._open(uri), uri, Pace(), self.waits.read_again)
+                    found = _Opened(self._open(uri), uri, Pace(), self.waits.read_again)
                     self._nodes[node] = found
         now = time.monotonic()
         if now >= found.read_again_at or found.must_ask(now):
-            return self._considered(node, found)
+            found = self._considered(node, found)
+        if not found.is_resolved:
+            with border(), found.waiting, self._marking_away(node, found):
+                found.resolve()
         return found
 
     def _considered(self, node: str, found: _Opened) -> _Opened:
@@ -293,10 +295,11 @@ class MongoNodes:
         refusals, now = REFUSALS.count, time.monotonic()
         try:
             uri = self._renew(node)
-            if uri == found.uri and not refused:
+            if uri == found.uri and not refused and not found.may_have_moved:
                 return found
             with border():
                 fresh = _Opened(self._open(uri), uri, found.pace, self.waits.read_again)
+                fresh.resolve()
         except CrawlfleetError as error:
             extra = {"node": node, "error": type(error).__name__, "reason": str(error)}
             if refused:
@@ -339,78 +342,77 @@ class MongoNodes:
             self._old[id(old)] = old
         threading.Thread(target=later, daemon=True).start()
 
-    def _ready(self, node: str) -> MongoClient[Document]:
-        """Return the node's client, once it has a primary.
+    def _awake(self, node: str) -> _Opened:
+        """Return what is open of the node, once it has a primary.
 
         Inside ``border`` the driver would take all of the time to look for one: right in the middle
         of an operation, when a primary steps down, but too long to find out that a node is away.
         """
-        return self._awake(node).client
-
-    def _awake(self, node: str) -> _Opened:
         found = self._opened(node)
         if found.client.topology_description.topology_type_name != _WITH_PRIMARY:
             self._wait_for(node, found)
         return found
 
     def _wait_for(self, node: str, found: _Opened) -> None:
-        client = found.client
-        if refusal := refusal_of(client):
+        if refusal := refusal_of(found.client):
             raise refusal
+        with (
+            found.waiting,
+            self._marking_away(node, found),
+            pymongo.timeout(self.waits.selection),
+        ):
+            found.client.is_primary  # noqa: B018  reading it waits for a primary
+
+    @contextmanager
+    def _marking_away(self, node: str, found: _Opened) -> Iterator[None]:
+        """Wait for a node, unless it was found away just now; mark it if it is away."""
         until, why = self._away.get(node, (0.0, ""))
         if time.monotonic() < until:
-            raise ServerSelectionTimeoutError(why)
+            raise errors.ServerSelectionTimeoutError(why)
         try:
-            with pymongo.timeout(self.waits.selection):
-                client.is_primary  # noqa: B018  reading it waits for a primary
-        except ConnectionFailure as error:
-            self._away[node] = time.monotonic() + AWAY_SECONDS, str(error)
+            yield
+        except (ConnectionFailure, errors.ConfigurationError) as error:
+            self._away[node] = time.monotonic() + self.waits.away, str(error)
             soon = found.read_at + self.waits.read_again_away
             found.read_again_at = min(found.read_again_at, soon)
-            raise
+            raise errors.ServerSelectionTimeoutError(str(error)) from error
 
     def database(self, node: str, tenant: str, database: str) -> Database[Document]:
         """Return a tenant's database on a node, written with majority concern."""
-        return self._ready(node).get_database(
-            database_name(tenant, database), write_concern=MAJORITY
-        )
+        client = self._awake(node).client
+        return client.get_database(database_name(tenant, database), write_concern=MAJORITY)
 
     def collection(self, node: str, tenant: str, database: str, name: str) -> Collection[Document]:
         """Return a tenant's collection; kept, as making one costs half of a statement."""
-        found = self._awake(node).collections
-        key = (tenant, database, name)
-        kept = found.get(key)
-        if kept is None:
-            kept = self.database(node, tenant, database).get_collection(name)
-            found[key] = kept
-        return kept
+        found, key = self._awake(node).collections, (tenant, database, name)
+        if key not in found:
+            found[key] = self.database(node, tenant, database).get_collection(name)
+        return found[key]
 
     def control(self, collection: str) -> Collection[Document]:
         """Return a collection of the control database on the home node."""
-        return (
-            self._ready(self._home())
-            .get_database(self._control_database, write_concern=MAJORITY)
-            .get_collection(collection)
-        )
+        client = self._awake(self._home()).client
+        control = client.get_database(self._control_database, write_concern=MAJORITY)
+        return control.get_collection(collection)
 
     def close(self) -> None:
         """Close every client."""
         with self._lock:
             self._closed.set()
-            for client in self._old.values():
+            for client in (*self._old.values(), *(one.client for one in self._nodes.values())):
                 client.close()
             self._old.clear()
-            for opened in self._nodes.values():
-                opened.client.close()
             self._nodes.clear()
 
     def _open(self, uri: str) -> MongoClient[Document]:
+        """Make a client that does not connect yet; StoreError where the URI is none."""
         try:
             return MongoClient(
                 uri,
                 tz_aware=True,
+                connect=False,
                 serverSelectionTimeoutMS=int(self.waits.selection * 1000),
-                connectTimeoutMS=CONNECT_MS,
+                connectTimeoutMS=int(self.waits.connect * 1000),
                 socketTimeoutMS=int(self.waits.socket * 1000),
                 maxPoolSize=POOL_SIZE,
                 retryWrites=True,
@@ -418,8 +420,9 @@ class MongoNodes:
                 appname=APP_NAME,
                 event_listeners=list(self._listeners),
             )
-        except ValueError as error:  # a port that is no number
-            raise InvalidURI(str(error)) from error
+        except (PyMongoError, ValueError) as error:  # ValueError: a port that is no number
+            kind = type(error).__name__
+            raise StoreError(f"{PART}: the node's URI is not usable: {kind}") from error
 
 
 #: A transaction that keeps meeting other writers is given up, and tried again by its caller.
@@ -442,8 +445,6 @@ def in_session(session: ClientSession, write: Callable[[ClientSession], T]) -> T
     The server undoes what an earlier transaction of the session has left open before it begins.
     """
     while True:
-        try:
+        with suppress(MetAnotherError):
             result: T = session.with_transaction(write, write_concern=MAJORITY)
-        except MetAnotherError:
-            continue
-        return result
+            return result

@@ -7,7 +7,7 @@ and asks that node whether it still knows us (SPEC.md A11). Only then is its sec
 
 import threading
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import pymongo
 from pymongo import MongoClient
@@ -30,12 +30,11 @@ class Refusals:
     """A count of what may be refusals of our user; only its changes matter."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.count = 0
+        self._lock, self.count = threading.Lock(), 0
 
     def note(self, error: OperationFailure) -> None:
         """Count it, if it is one."""
-        if error.code in _REFUSED or error.code == _UNAUTHORISED:
+        if error.code in {*_REFUSED, _UNAUTHORISED}:
             with self._lock:
                 self.count += 1
 
@@ -48,8 +47,7 @@ class Pace:
     """The back-off of reading a node's secret again."""
 
     def __init__(self) -> None:
-        self._due_at = float("-inf")
-        self._pause = RENEWAL_SECONDS
+        self._due_at, self._pause = float("-inf"), RENEWAL_SECONDS
 
     def is_due(self, now: float) -> bool:
         """Tell whether it may be read now, by a steady clock."""
@@ -90,6 +88,30 @@ def is_refused(client: MongoClient[Any], uri: str) -> bool | None:
     except PyMongoError:
         return None
     return _names_somebody(uri) and not status["authInfo"]["authenticatedUsers"]
+
+
+def plain_hosts(uri: str) -> list[str]:
+    """List the hosts that the URI asks without TLS.
+
+    >>> plain_hosts("mongodb://me:pw@a:1,[::1]:2/?replicaSet=x"), plain_hosts("mongodb+srv://a/")
+    (['a', '::1'], [])
+    >>> plain_hosts("mongodb://a/?tls=true"), plain_hosts("mongodb+srv://a/?ssl=false")
+    ([], ['a'])
+    """
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return []  # the driver says what is wrong with it
+    given = {name.lower(): value for name, value in parse_qsl(parts.query)}
+    by_tls = given.get("tls", given.get("ssl", str(parts.scheme == "mongodb+srv")))
+    if by_tls.lower() == "true":
+        return []
+    places = parts.netloc.rpartition("@")[2].split(",")
+    hosts = (
+        place[1:].partition("]")[0] if place.startswith("[") else place.partition(":")[0]
+        for place in places
+    )
+    return [host for host in hosts if host and "%2f" not in host.lower()]  # a socket's path has it
 
 
 def _names_somebody(uri: str) -> bool:

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from crawlfleet.kernel.errors import StoreUnavailableError
@@ -21,10 +22,7 @@ AGAIN_SECONDS: Final = 1.0
 #: 2020: no server's clock shows less, but what the driver reads out of some other answer does.
 EARLIEST: Final = 1_577_836_800
 _MILLION: Final = 1_000_000
-
-
-def _wall() -> datetime:
-    return datetime.now(UTC)
+_wall: Final = partial(datetime.now, UTC)
 
 
 class ServerClock:
@@ -42,9 +40,7 @@ class ServerClock:
         wall: Callable[[], datetime] = _wall,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._redis = connection
-        self._wall = wall
-        self._steady = steady
+        self._redis, self._wall, self._steady = connection, wall, steady
         # (epoch seconds at the last answer, the steady clock then); None before the first one.
         self._known: tuple[float, float] | None = None
         self._ask_at = float("-inf")

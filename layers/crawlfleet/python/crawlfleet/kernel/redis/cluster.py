@@ -19,6 +19,7 @@ import redis
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 from redis.exceptions import AskError, ClusterDownError, MovedError, NoScriptError, TryAgainError
 
+from crawlfleet.kernel.redis import server
 from crawlfleet.kernel.redis.server import Address, Argument, Call, Repeated, Script, fleet_keys
 
 #: A node that was silent is left out for so long where others are asked with it: they would wait.
@@ -53,8 +54,7 @@ class Node:
     @property
     def place(self) -> tuple[str, int]:
         """Return host and port."""
-        where = self.client.connection_pool.connection_kwargs
-        return str(where.get("host", "localhost")), int(where.get("port", 6379))
+        return server.place_of(self.client)
 
     @property
     def is_silent(self) -> bool:
@@ -72,10 +72,7 @@ class Node:
 
     def one(self, *command: Argument) -> object:
         """Return the answer to a command, or raise the error that it is refused with."""
-        (answer,) = self.ask(command)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        return _last(self.ask(command))
 
     def send(self, *commands: Sequence[Argument]) -> "Sent":
         """Send commands, whose answers are to be read; raises as :meth:`ask` does."""
@@ -155,8 +152,7 @@ class Cluster:
         self._nodes: dict[tuple[str, int], Node] = {}
         self._masters: list[Node] = []
         self._slots: list[Node | None] = []
-        self._is_stale = True
-        self._learn_at = float("-inf")
+        self._is_stale, self._learn_at = True, float("-inf")
 
     def run(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> object:
         """Run a script, which the node may not know yet."""
@@ -179,7 +175,11 @@ class Cluster:
         answers: list[object] = [_NONE] * len(each)
 
         def run() -> list[object]:
-            waiting = [at for at, answer in enumerate(answers) if _may_be_asked_again(answer)]
+            waiting = [
+                at
+                for at, answer in enumerate(answers)
+                if answer is _NONE or isinstance(answer, redis.ConnectionError)
+            ]
             for _ in range(_ROUNDS):
                 self._round(script, each, waiting, answers)
                 waiting = [at for at in waiting if isinstance(answers[at], MovedError)]
@@ -227,6 +227,10 @@ class Cluster:
             raise ClusterDownError("some slots have no node")
         return [("{}:{}".format(*node.place), node.client) for node in self._masters]
 
+    def places(self) -> list[tuple[str, int]]:
+        """Return host and port of each node that is known, and those that the address has."""
+        return [self._seed.place, *list(self._nodes)]
+
     def are_apart(self, one: str, other: str) -> bool:
         """Tell whether no script can have both keys."""
         return key_slot(one.encode()) != key_slot(other.encode())
@@ -260,9 +264,8 @@ class Cluster:
                 return put(node, ahead)
             except AskError as error:  # MovedError is one
                 refused = error
-                is_move = isinstance(error, MovedError)
                 node = self._sent_on(error, node)
-                ahead = () if is_move else (("ASKING",),)
+                ahead = () if isinstance(error, MovedError) else (("ASKING",),)
             except TryAgainError as error:
                 refused = error
                 time.sleep(_TRY_AGAIN_SECONDS)
@@ -320,10 +323,8 @@ class Cluster:
         answers: list[object],
     ) -> None:
         """Put a node's answers in their places; teach it the script, and follow what has moved."""
-        unknown = [
-            at for at, one in zip(part, found, strict=True) if isinstance(one, NoScriptError)
-        ]
-        if unknown:
+        pairs = zip(part, found, strict=True)
+        if unknown := [at for at, one in pairs if isinstance(one, NoScriptError)]:
             load = ("SCRIPT", "LOAD", script.source)
             _, *again = node.ask(load, *(_call(script, each[at]) for at in unknown))
             taught = dict(zip(unknown, again, strict=True))
@@ -393,23 +394,20 @@ class Cluster:
             listed.update(places)
             for place in places:
                 self._node_at(*place)
-            master = self._node_at(*places[0])
-            masters[master] = None
+            masters[master := self._node_at(*places[0])] = None
             slots[first : last + 1] = [master] * (last + 1 - first)
         if not masters:
             raise ClusterDownError("no node has any slot")
         for place in set(self._nodes) - listed:
-            gone = self._nodes.pop(place, None)
-            if gone is not None:
+            if gone := self._nodes.pop(place, None):
                 gone.client.connection_pool.disconnect(inuse_connections=False)
         self._slots, self._masters = slots, list(masters)
 
     def _node_at(self, host: str, port: int) -> Node:
-        node = self._nodes.get((host, port))
-        if node is None:
-            # Another thread may be doing the same: all have the first one's.
-            node = self._nodes.setdefault((host, port), Node(self._address.open(host, port)))
-        return node
+        if node := self._nodes.get((host, port)):
+            return node
+        # Another thread may be doing the same: all have the first one's.
+        return self._nodes.setdefault((host, port), Node(self._address.open(host, port)))
 
 
 def _place_of(reported: object, by: Node) -> tuple[str, int]:
@@ -444,7 +442,3 @@ def _in_turn(node: Node, ahead: Ahead, commands: Sequence[Sequence[Argument]]) -
         read = callbacks.get(str(command[0]))
         found.append(answer if read is None else read(answer))
     return found
-
-
-def _may_be_asked_again(answer: object) -> bool:
-    return answer is _NONE or isinstance(answer, redis.ConnectionError)

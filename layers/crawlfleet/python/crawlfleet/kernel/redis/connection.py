@@ -20,16 +20,8 @@ from redis.exceptions import MovedError, RedisClusterException
 from redis.retry import Retry
 
 from crawlfleet.kernel.errors import StoreUnavailableError
-from crawlfleet.kernel.redis.server import (
-    IDLE_SECONDS,
-    IS_A_CLUSTER,
-    Address,
-    Argument,
-    Call,
-    Password,
-    Script,
-    Server,
-)
+from crawlfleet.kernel.redis import server
+from crawlfleet.kernel.redis.server import Address, Argument, Call, Password, Script, Server
 
 #: What :class:`StoreUnavailableError` calls this part.
 PART: Final = "redis"
@@ -69,13 +61,11 @@ class RedisConnection:
         connect_seconds: float = CONNECT_SECONDS,
         answer_seconds: float = ANSWER_SECONDS,
         queues_at_once: int = QUEUES,
-        idle_seconds: float = IDLE_SECONDS,
+        idle_seconds: float = server.IDLE_SECONDS,
     ) -> None:
-        self._idle_seconds = idle_seconds
-        self._queues_at_once = queues_at_once
+        self._idle_seconds, self._queues_at_once = idle_seconds, queues_at_once
         self._password = Password(password) if password else None
-        self._renew = renew
-        self._renewed_at = float("-inf")
+        self._renew, self._renewed_at = renew, float("-inf")
         self._retry = Retry(
             ExponentialWithJitterBackoff(cap=LONGEST_PAUSE_SECONDS, base=0.02),
             REPETITIONS,
@@ -116,25 +106,11 @@ class RedisConnection:
         with self.translated():
             return self._repeated(lambda: self._place.run(script, keys, arguments))
 
-    def again_for_each(
-        self, script: Script, each: Sequence[Sequence[str]], *arguments: Argument
-    ) -> list[object]:
-        """Run a repeatable script on several sets of keys, in one round trip."""
-        return self.again_with_each(script, [(keys, arguments) for keys in each])
-
-    def again_with_each(self, script: Script, each: Sequence[Call]) -> list[object]:
-        """Run a repeatable script on several sets of keys and arguments, in one round trip."""
-        with self.translated():
-            answers = self._place.run_each(script, each, self._repeated)
-            for answer in answers:
-                if isinstance(answer, Exception):
-                    raise answer
-        return answers
-
     def as_far_as_may_be(self, script: Script, each: Sequence[Call]) -> list[object]:
-        """Run the same where some of a cluster's nodes may be away and the others' answers count.
+        """Run a repeatable script on several sets of keys and arguments, in one round trip.
 
-        In the place of what they were to answer is a :class:`StoreUnavailableError`.
+        In the place of what a cluster's nodes that are away were to answer is a
+        :class:`StoreUnavailableError`.
 
         Raises:
             StoreUnavailableError: nothing was answered.
@@ -183,6 +159,10 @@ class RedisConnection:
         with self.translated():
             return self._repeated(self._place.nodes)
 
+    def places(self) -> list[tuple[str, int]]:
+        """Return host and port of each server that is known; nothing is asked."""
+        return self._place.places()
+
     def ping(self) -> None:
         """Check that every server that has keys answers.
 
@@ -211,7 +191,7 @@ class RedisConnection:
             self._place.start_anew()
             self._consider(cause)
             if isinstance(cause, MovedError):  # of one server; a cluster's calls follow
-                raise StoreUnavailableError(PART, IS_A_CLUSTER) from cause
+                raise StoreUnavailableError(PART, server.IS_A_CLUSTER) from cause
             raise _unavailable(cause) from cause
         except (ValueError, TypeError, LookupError, RecursionError) as cause:
             self._place.start_anew()
@@ -235,9 +215,8 @@ class RedisConnection:
 
     def _consider(self, cause: Exception) -> None:
         """Ask for the password anew if the server refuses the one in use, but not all the time."""
-        if self._password is None or self._renew is None:
-            return
-        if not isinstance(cause, redis.AuthenticationError):
+        refused = isinstance(cause, redis.AuthenticationError)
+        if not refused or self._password is None or self._renew is None:
             return
         if time.monotonic() - self._renewed_at > RENEWAL_SECONDS:
             self._password.value = self._renew()

@@ -34,8 +34,7 @@ class Password(CredentialProvider):
     """The password that new connections use, and whose it is where the address says so."""
 
     def __init__(self, value: str, user: str = "") -> None:
-        self.value = value
-        self.user = user
+        self.value, self.user = value, user
 
     def get_credentials(self) -> tuple[str] | tuple[str, str]:
         """Return what the driver sends."""
@@ -102,6 +101,12 @@ class Address:
         }
 
 
+def place_of(client: redis.Redis) -> tuple[str, int]:
+    """Return host and port of a server."""
+    where = client.connection_pool.connection_kwargs
+    return str(where.get("host", "localhost")), int(where.get("port", 6379))
+
+
 def _pairs(answer: object) -> dict[object, object]:
     """Read a HASH; the driver would make one of anything."""
     if not isinstance(answer, list) or len(answer) % 2:
@@ -142,15 +147,11 @@ class Script:
 
     def __init__(self, name: str, *preludes: str) -> None:
         self.name = name.rpartition("/")[2]
-        self.source = b"".join([_prelude(), *map(_read, preludes), _read(name)])
+        self.source = b"".join(map(_read, ("kernel/redis/prelude", *preludes, name)))
         self.digest = sha1(self.source, usedforsecurity=False).hexdigest()
 
 
 @cache
-def _prelude() -> bytes:
-    return _read("kernel/redis/prelude")
-
-
 def _read(name: str) -> bytes:
     room, _, script = name.rpartition("/")
     return files("crawlfleet").joinpath(room, "lua", f"{script}.lua").read_bytes()
@@ -192,20 +193,16 @@ class Server:
 
     def run_each(self, script: Script, each: Sequence[Call], repeated: Repeated) -> list[object]:
         """Run a repeatable script on several sets of keys and arguments, in one round trip."""
+        calls = [("EVALSHA", script.digest, len(keys), *keys, *args) for keys, args in each]
 
         def run() -> list[object]:
-            return self.together(
-                [("EVALSHA", script.digest, len(keys), *keys, *args) for keys, args in each]
-            )
-
-        def load_and_run() -> list[object]:
             try:
-                return run()
+                return self.together(calls)
             except redis.exceptions.NoScriptError:
                 self.client.script_load(script.source.decode())
-                return run()
+                return self.together(calls)
 
-        return repeated(load_and_run)
+        return repeated(run)
 
     def together(self, commands: Sequence[Sequence[Argument]]) -> list[object]:
         """Run commands one after the other, in one round trip."""
@@ -233,6 +230,11 @@ class Server:
     def are_apart(self, _one: str, _other: str) -> bool:
         """Tell whether no script can have both keys."""
         return False
+
+    def places(self) -> list[tuple[str, int]]:
+        """Return its host and port; nothing of one that is asked over a socket of the machine."""
+        is_inside = "path" in self.client.connection_pool.connection_kwargs
+        return [] if is_inside else [place_of(self.client)]
 
     def is_partly_there(self) -> bool:
         """Tell whether some of its keys are there when others are not."""
@@ -268,6 +270,14 @@ class FleetKeys(NamedTuple):
     tick: str
     between_ticks: str
     cancelled: str
+    revision: str
+    revision_turn: str
+    open: str
+    open_items: str
+    proxies: str
+    proxies_seen: str
+    proxies_news: str
+    proxy_pools: str
 
 
 def fleet_keys(fleet: str = "fleet", pool: str = MAIN_POOL) -> FleetKeys:
@@ -281,10 +291,5 @@ def fleet_keys(fleet: str = "fleet", pool: str = MAIN_POOL) -> FleetKeys:
     ('cf:{fleet}:workers:large', 'cf:{fleet}:pulses')
     """
     keys = FleetKeys(*(f"cf:{{{fleet}}}:{name}" for name in FleetKeys._fields))
-    if pool == MAIN_POOL:
-        return keys
-    return keys._replace(
-        workers=f"{keys.workers}:{pool}",
-        wakes=f"{keys.wakes}:{pool}",
-        leaving=f"{keys.leaving}:{pool}",
-    )
+    own = () if pool == MAIN_POOL else ("workers", "wakes", "leaving")
+    return keys._replace(**{name: f"{getattr(keys, name)}:{pool}" for name in own})

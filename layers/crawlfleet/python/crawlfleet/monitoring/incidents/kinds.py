@@ -30,17 +30,21 @@ class Kind(StrEnum):
     WILL_BE_LATE = "will_be_late"
     DEAD_LETTERS = "dead_letters"
     EXPIRED = "expired"
+    COVERAGE = "coverage"
+    EMPTY_FIELDS = "empty_fields"
     LEDGER_DIFFERENCE = "ledger_difference"
     WORKERS_DEAD = "workers_dead"
     NO_WORKERS = "no_workers"
     CAPACITY_SHORT = "capacity_short"
     JOB_UNPLACED = "job_unplaced"
+    QUOTA_USED_UP = "quota_used_up"
     SCHEDULER_FAULTS = "scheduler_faults"
     HOST_THROTTLED = "host_throttled"
     HOST_FAILING = "host_failing"
     HOST_SLOW = "host_slow"
+    PROXIES_AWAY = "proxies_away"
     CONFIG_REFUSED = "config_refused"
-    STRAYS = "strays"
+    ORPHANED_QUEUES = "strays"
     MONITOR_BLIND = "monitor_blind"
 
 
@@ -68,223 +72,234 @@ class Advice(NamedTuple):
     title: str
     severity: Severity
     do: str
-    thresholds: tuple[str, ...] = ()
-    evaluations: int = 1
+    thresholds: tuple[str, ...]
+    evaluations: int
 
 
-ADVICE: Final[Mapping[Kind, Advice]] = MappingProxyType(
-    {
-        Kind.PART_DOWN: Advice(
-            "does not answer",
-            Severity.CRITICAL,
-            "See whether NODE runs and can be reached from the functions. Redis away: submissions"
-            " go on, and the tick refills the queues when it is back. A MongoDB node away:"
-            " submissions to its shards are refused with 503 until it is back.",
-        ),
-        Kind.REPLICA_UNWELL: Advice(
-            "a replica is not well",
-            Severity.WARNING,
-            "Ask `rs.status()` on NODE, or the replication group in ElastiCache: one more member"
-            " lost may stop all writes.",
-            ("unwell_replicas", "redis_replicas"),
-        ),
-        Kind.REPLICA_LAG: Advice(
-            "a replica lags behind",
-            Severity.WARNING,
-            "Look at the load and the disk of NODE's secondaries: writes wait for a majority, and a"
-            " failover takes as long as the lag.",
-            ("lag_seconds",),
-        ),
-        Kind.STORAGE: Advice(
-            "the disk fills",
-            Severity.CRITICAL,
-            "Give NODE a larger disk, or add a node by a new generation; shorten ttl_seconds or"
-            " records_ttl_seconds of the bizs that fill it.",
-            ("storage_bytes",),
-        ),
-        Kind.MEMORY: Advice(
-            "its memory is nearly used up",
-            Severity.WARNING,
-            "Give NODE more memory, or spread its bizs over more nodes by a new generation.",
-            ("memory_ratio",),
-        ),
-        Kind.SLOW_OPERATIONS: Advice(
-            "operations are slow",
-            Severity.WARNING,
-            "Look at NODE's current operations and its load: `db.currentOp()`, or `SLOWLOG GET` on"
-            " Redis. Fewer consumers (fleet.max_consumers) relieve it at once.",
-            ("slow_operations",),
-        ),
-        Kind.CONNECTIONS: Advice(
-            "its connections are nearly used up",
-            Severity.WARNING,
-            "Each worker opens up to eight to a node: lower fleet.max_consumers, or raise the"
-            " limit of NODE; look for other programs that use it.",
-            ("connections_ratio",),
-        ),
-        Kind.LATENCY: Advice(
-            "it answers slowly",
-            Severity.WARNING,
-            "Look at NODE's load, and at the network between it and the functions.",
-            ("latency_seconds",),
-        ),
-        Kind.REDIS_MEMORY: Advice(
-            "its memory is nearly used up",
-            Severity.CRITICAL,
-            "Beyond the stage's redis_memory_ratio submissions are answered with 429. Start more"
-            " consumers, lower intake.max_backlog of the fullest biz, or take a larger Redis.",
-            ("redis_memory_ratio",),
-        ),
-        Kind.EVICTIONS: Advice(
-            "it throws keys away",
-            Severity.CRITICAL,
-            "Set `maxmemory-policy noeviction`: what Redis evicts are queues and leases. Recovery"
-            " fills them again from MongoDB; `crawlfleet ledger BIZ` shows that nothing is lost.",
-            ("evicted_keys",),
-        ),
-        Kind.BACKLOG: Advice(
-            "the backlog is too deep",
-            Severity.WARNING,
-            "`crawlfleet stats BIZ --watch` shows whether it grows. Raise fleet.max_consumers, and"
-            " the consumers' reserved concurrency with it; at intake.max_backlog submissions are"
-            " answered with 429.",
-            ("backlog",),
-        ),
-        Kind.OLDEST_WAITING: Advice(
-            "the oldest request waits too long",
-            Severity.WARNING,
-            "`crawlfleet stats BIZ` shows rates and where the time goes, `crawlfleet requests BIZ"
-            " --state pending` the oldest, `crawlfleet explain BIZ ID` what it waits for.",
-            ("oldest_waiting_seconds",),
-        ),
-        Kind.WILL_BE_LATE: Advice(
-            "it will not finish in time",
-            Severity.WARNING,
-            "`crawlfleet stats BIZ` shows where the time goes. More consumers help"
-            " (fleet.max_consumers) unless phases.wait is large: then the hosts' allowed rates are"
-            " what holds it up, and the plan (planned_seconds) is too short for them.",
-            ("planned_seconds",),
-        ),
-        Kind.DEAD_LETTERS: Advice(
-            "many requests are given up on",
-            Severity.WARNING,
-            "`crawlfleet dead list BIZ --since 1h` shows why. Mend the rule or the site's limits,"
-            " then `crawlfleet dead replay BIZ --reason ...`.",
-            ("dead_per_minute",),
-        ),
-        Kind.EXPIRED: Advice(
-            "requests run out of time unprocessed",
-            Severity.WARNING,
-            "More comes in than is done within ttl_seconds: `crawlfleet stats BIZ` compares the"
-            " rates. Raise fleet.max_consumers, or submit less; what expired must be submitted"
-            " anew.",
-            ("expired_per_minute",),
-        ),
-        Kind.LEDGER_DIFFERENCE: Advice(
-            "its ledger does not balance",
-            Severity.CRITICAL,
-            "`crawlfleet ledger BIZ` says how many. Look for documents that somebody removed by"
-            " hand, a node restored from an old backup, or a biz whose collection was renamed.",
-            ("ledger_difference",),
-            evaluations=5,
-        ),
-        Kind.WORKERS_DEAD: Advice(
-            "workers are dead and not reaped",
-            Severity.WARNING,
-            "`crawlfleet workers BIZ` lists them. Look at the scheduler's and the consumers' logs:"
-            " the minute's tick takes back what the dead hold.",
-            ("dead_workers",),
-        ),
-        Kind.NO_WORKERS: Advice(
-            "there is work and no worker lives",
-            Severity.CRITICAL,
-            "Look at the scheduler's log, which starts the wanted number every minute, and the"
-            " consumer's, which says why one ends; look whether its reserved concurrency is 0 or"
-            " used up.",
-            (),
-            evaluations=3,
-        ),
-        Kind.CAPACITY_SHORT: Advice(
-            "there are fewer workers than stated needs come to",
-            Severity.WARNING,
-            "`crawlfleet fleet` shows the pools. Raise max_consumers of the pool in the stage"
-            " document, and its reserved concurrency with it, or capacity.workers_per_tenant for"
-            " whoever states more than that; or have tenants state less. Where workers are allowed"
-            " and not alive, the consumer's log says why.",
-            evaluations=3,
-        ),
-        Kind.JOB_UNPLACED: Advice(
-            "its jobs get no worker",
-            Severity.WARNING,
-            "`crawlfleet job list BIZ --state unplaced` says what each of those wanted that were"
-            " given up, and what was on offer. Give a pool more memory or another network, pin the"
-            " spider to a pool that suits it, or ask less of its link; then start the job again."
-            " Those of `--state placing` are not lost: where no worker has looked at them see"
-            " `crawlfleet fleet` and the consumer's log for why none starts; where those that suit"
-            " them are busy raise max_consumers of their pool.",
-        ),
-        Kind.SCHEDULER_FAULTS: Advice(
-            "not all of its work is done",
-            Severity.WARNING,
-            "The scheduler's log says what failed and why: look for WARNING. If it is silent, look"
-            " whether the rule scheduler-tick is enabled and whether Lambda starts the function."
-            " Until it is mended no schedule runs, nothing lost is found, or nobody is started,"
-            " by what has failed.",
-            ("tick_silent_seconds", "tick_faults"),
-            evaluations=3,
-        ),
-        Kind.HOST_THROTTLED: Advice(
-            "a site asks for fewer requests",
-            Severity.WARNING,
-            "Nothing is lost: HOST is asked more slowly by itself. If it stays, lower per_second or"
-            " concurrency in host_limits of the stage document for HOST, or use proxies.",
-            ("throttled_share", "throttled_answers"),
-            evaluations=5,
-        ),
-        Kind.HOST_FAILING: Advice(
-            "a site answers with errors",
-            Severity.WARNING,
-            "Look at a page of HOST by hand: is it down, or has it moved? `crawlfleet dead list BIZ"
-            " --since 1h` shows what it answers. Failed pages are tried again, then given up on:"
-            " submit nothing of it until it is well, then `crawlfleet dead replay BIZ --reason"
-            " ...`.",
-            ("failing_share", "host_answers"),
-            evaluations=5,
-        ),
-        Kind.HOST_SLOW: Advice(
-            "a site answers slowly",
-            Severity.WARNING,
-            "Its pages take longer, nothing is lost. If HOST is slow for everybody, lower its"
-            " concurrency in host_limits of the stage document; if for the fleet alone, look at the"
-            " way there: NAT, proxies.",
-            ("host_latency_seconds", "host_answers"),
-            evaluations=5,
-        ),
-        Kind.CONFIG_REFUSED: Advice(
-            "the newest configuration is refused",
-            Severity.WARNING,
-            "The last good one is in force. `crawlfleet config validate FOLDER` names every"
-            " error; push the corrected folder, or the older one.",
-        ),
-        Kind.STRAYS: Advice(
-            "work waits for bizs that there are not",
-            Severity.WARNING,
-            "A biz was taken out of the configuration, or a Scrapy project puts items in under a"
-            " wrong CRAWLFLEET_BIZ; the scheduler's log names them. Push a biz of that name: what"
-            " waits is done then.",
-        ),
-        Kind.MONITOR_BLIND: Advice(
-            "the monitor cannot see everything",
-            Severity.WARNING,
-            "Every part answers, but something could not be read, and of that no other alarm can"
-            " tell; the monitor's log has the whole reasons. It may be a right that our user lacks"
-            " (MongoDB's role clusterMonitor, Redis' +info and +slowlog), or a part that is too"
-            " slow. Figures that nobody is to read are named in monitor.unwatched of the stage"
-            " document.",
-            evaluations=3,
-        ),
-    }
-)
+def _warning(title: str, do: str, *thresholds: str, evaluations: int = 1) -> Advice:
+    return Advice(title, Severity.WARNING, do, thresholds, evaluations)
+
+
+def _critical(title: str, do: str, *thresholds: str, evaluations: int = 1) -> Advice:
+    return Advice(title, Severity.CRITICAL, do, thresholds, evaluations)
+
+
+_TABLE: Final = {
+    Kind.PART_DOWN: _critical(
+        "does not answer",
+        "See whether NODE runs and can be reached from the functions. Redis away: submissions go"
+        " on, and the tick refills the queues when it is back. A MongoDB node away: submissions to"
+        " its shards are refused with 503 until it is back.",
+    ),
+    Kind.REPLICA_UNWELL: _warning(
+        "a replica is not well",
+        "Ask `rs.status()` on NODE, or the replication group in ElastiCache: one more member lost"
+        " may stop all writes.",
+        "unwell_replicas",
+        "redis_replicas",
+    ),
+    Kind.REPLICA_LAG: _warning(
+        "a replica lags behind",
+        "Look at the load and the disk of NODE's secondaries: writes wait for a majority, and a"
+        " failover takes as long as the lag.",
+        "lag_seconds",
+    ),
+    Kind.STORAGE: _critical(
+        "the disk fills",
+        "Give NODE a larger disk, or add a node by a new generation; shorten ttl_seconds or"
+        " records_ttl_seconds of the bizs that fill it.",
+        "storage_ratio",
+        "storage_bytes",
+    ),
+    Kind.MEMORY: _warning(
+        "its memory is nearly used up",
+        "Give NODE more memory, or spread its bizs over more nodes by a new generation.",
+        "memory_ratio",
+    ),
+    Kind.SLOW_OPERATIONS: _warning(
+        "operations are slow",
+        "Look at NODE's current operations and its load: `db.currentOp()`, or `SLOWLOG GET` on"
+        " Redis. Fewer consumers (fleet.max_consumers) relieve it at once.",
+        "slow_operations",
+    ),
+    Kind.CONNECTIONS: _warning(
+        "its connections are nearly used up",
+        "Each worker opens up to eight to a node: lower fleet.max_consumers, or raise the limit of"
+        " NODE; look for other programs that use it.",
+        "connections_ratio",
+    ),
+    Kind.LATENCY: _warning(
+        "it answers slowly",
+        "Look at NODE's load, and at the network between it and the functions.",
+        "latency_seconds",
+    ),
+    Kind.REDIS_MEMORY: _critical(
+        "its memory is nearly used up",
+        "Beyond the stage's redis_memory_ratio submissions are answered with 429. Start more"
+        " consumers, lower intake.max_backlog of the fullest biz, or take a larger Redis.",
+        "redis_memory_ratio",
+    ),
+    Kind.EVICTIONS: _critical(
+        "it throws keys away",
+        "Set `maxmemory-policy noeviction`: what Redis evicts are queues and leases. Recovery"
+        " fills them again from MongoDB; `crawlfleet ledger BIZ` shows that nothing is lost.",
+        "evicted_keys",
+    ),
+    Kind.BACKLOG: _warning(
+        "the backlog is too deep",
+        "`crawlfleet stats BIZ --watch` shows whether it grows. Raise fleet.max_consumers, and the"
+        " consumers' reserved concurrency with it; at intake.max_backlog submissions are answered"
+        " with 429.",
+        "backlog",
+    ),
+    Kind.OLDEST_WAITING: _warning(
+        "the oldest request waits too long",
+        "`crawlfleet stats BIZ` shows rates and where the time goes, `crawlfleet requests BIZ"
+        " --state pending` the oldest, `crawlfleet explain BIZ ID` what it waits for.",
+        "oldest_waiting_seconds",
+    ),
+    Kind.WILL_BE_LATE: _warning(
+        "it will not finish in time",
+        "`crawlfleet stats BIZ` shows where the time goes. More consumers help"
+        " (fleet.max_consumers) unless phases.wait is large: then the hosts' allowed rates are"
+        " what holds it up, and the plan (planned_seconds) is too short for them.",
+        "planned_seconds",
+    ),
+    Kind.DEAD_LETTERS: _warning(
+        "many requests are given up on",
+        "`crawlfleet dead list BIZ --since 1h` shows why. Mend the site's limits, then"
+        " `crawlfleet dead replay BIZ --reason ...`; or the rule, then"
+        " `crawlfleet dead replay BIZ --reason Extract --current-rule`.",
+        "dead_per_minute",
+    ),
+    Kind.EXPIRED: _warning(
+        "requests run out of time unprocessed",
+        "More comes in than is done within ttl_seconds: `crawlfleet stats BIZ` compares the rates."
+        " Raise fleet.max_consumers, or submit less. Seeds return to the queue by themselves;"
+        " other requests that expired must be submitted anew.",
+        "expired_per_minute",
+    ),
+    Kind.COVERAGE: _warning(
+        "fields of its records have become rare",
+        "The site has changed, or an edit of the rule: `crawlfleet rule coverage BIZ --hours` shows"
+        " since when, `crawlfleet rule try RULE URL --remote --biz BIZ` what it reads of a page."
+        " Mend the rule; `crawlfleet requests BIZ` lists what was read meanwhile.",
+        "coverage_fall",
+        "coverage_records",
+    ),
+    Kind.EMPTY_FIELDS: _warning(
+        "most fields of its records have no value",
+        "The rule's selectors do not fit its pages: `crawlfleet rule coverage BIZ` shows which"
+        " fields, `crawlfleet rule try RULE URL --remote --biz BIZ` says of a page why. Mend the"
+        " rule, then read the pages again: `crawlfleet requests BIZ` lists them.",
+    ),
+    Kind.LEDGER_DIFFERENCE: _critical(
+        "its ledger does not balance",
+        "`crawlfleet ledger BIZ` says how many. Look for documents that somebody removed by hand,"
+        " a node restored from an old backup, or a biz whose collection was renamed.",
+        "ledger_difference",
+        evaluations=5,
+    ),
+    Kind.WORKERS_DEAD: _warning(
+        "workers are dead and not reaped",
+        "`crawlfleet workers BIZ` lists them. Look at the scheduler's and the consumers' logs: the"
+        " next tick takes back what the dead hold.",
+        "dead_workers",
+    ),
+    Kind.NO_WORKERS: _critical(
+        "there is work and no worker lives",
+        "Look at the scheduler's log, which starts the wanted number at each tick, and the"
+        " consumer's, which says why one ends; look whether its reserved concurrency is 0 or used"
+        " up.",
+        evaluations=3,
+    ),
+    Kind.CAPACITY_SHORT: _warning(
+        "there are fewer workers than stated needs come to",
+        "`crawlfleet fleet` shows the pools. Raise max_consumers of the pool in the stage"
+        " document, and its reserved concurrency with it, or capacity.workers_per_tenant for"
+        " whoever states more than that; or have tenants state less. Where workers are allowed and"
+        " not alive, the consumer's log says why.",
+        evaluations=3,
+    ),
+    Kind.JOB_UNPLACED: _warning(
+        "its jobs get no worker",
+        "`crawlfleet job list BIZ --state unplaced` says what each of those wanted that were given"
+        " up, and what was on offer. Give a pool more memory or another network, pin the spider to"
+        " a pool that suits it, or ask less of its link; then start the job again. Those of"
+        " `--state placing` are not lost: where no worker has looked at them see `crawlfleet"
+        " fleet` and the consumer's log for why none starts; where those that suit them are busy"
+        " raise max_consumers of their pool.",
+    ),
+    Kind.QUOTA_USED_UP: _warning(
+        "a quota is used up",
+        "What is under it waits for its next period, or ends: `crawlfleet quota show` says which,"
+        " how much was used and when it goes on. Raise it in the document of the tenant or the biz"
+        " if it is to go on before that.",
+    ),
+    Kind.SCHEDULER_FAULTS: _warning(
+        "not all of its work is done",
+        "The scheduler's log says what failed and why: look for WARNING. If it is silent, look"
+        " whether the rule scheduler-tick is enabled and whether Lambda starts the function. Until"
+        " it is mended no schedule runs, nothing lost is found, or nobody is started, by what has"
+        " failed.",
+        "tick_silent_seconds",
+        "tick_faults",
+        evaluations=3,
+    ),
+    Kind.HOST_THROTTLED: _warning(
+        "a site asks for fewer requests",
+        "Nothing is lost: HOST is asked more slowly by itself. If it stays, lower per_second or"
+        " concurrency in host_limits of the stage document for HOST, or use proxies.",
+        "throttled_share",
+        "throttled_answers",
+        evaluations=5,
+    ),
+    Kind.HOST_FAILING: _warning(
+        "a site answers with errors",
+        "Look at a page of HOST by hand: is it down, or has it moved? `crawlfleet dead list BIZ"
+        " --since 1h` shows what it answers. Failed pages are tried again, then given up on:"
+        " submit nothing of it until it is well, then `crawlfleet dead replay BIZ --reason ...`.",
+        "failing_share",
+        "host_answers",
+        evaluations=5,
+    ),
+    Kind.HOST_SLOW: _warning(
+        "a site answers slowly",
+        "Its pages take longer, nothing is lost. If HOST is slow for everybody, lower its"
+        " concurrency in host_limits of the stage document; if for the fleet alone, look at the"
+        " way there: NAT, proxies.",
+        "host_latency_seconds",
+        "host_answers",
+        evaluations=5,
+    ),
+    Kind.PROXIES_AWAY: _critical(
+        "none of its proxies works",
+        "`crawlfleet fleet` shows each with its fault: unreachable, credentials, broken, silent,"
+        " closed. Ask whoever runs them, or put others into the pool's secret, which is read again"
+        " within five minutes. What leaves by them waits meanwhile, and no attempt of it counts.",
+        evaluations=3,
+    ),
+    Kind.CONFIG_REFUSED: _warning(
+        "the newest configuration is refused",
+        "The last good one is in force. `crawlfleet config validate FOLDER` names every error;"
+        " push the corrected folder, or the older one.",
+    ),
+    Kind.ORPHANED_QUEUES: _warning(
+        "work waits for bizs that there are not",
+        "A biz was taken out of the configuration, or a Scrapy project puts items in under a wrong"
+        " CRAWLFLEET_BIZ; the scheduler's log names them. Push a biz of that name: what waits is"
+        " done then.",
+    ),
+    Kind.MONITOR_BLIND: _warning(
+        "the monitor cannot see everything",
+        "Every part answers, but something could not be read, and of that no other alarm can tell;"
+        " the monitor's log has the whole reasons. It may be a right that our user lacks"
+        " (MongoDB's role clusterMonitor, Redis' +info and +slowlog), or a part that is too slow."
+        " Figures that nobody is to read are named in monitor.unwatched of the stage document.",
+        evaluations=3,
+    ),
+}
+ADVICE: Final[Mapping[Kind, Advice]] = MappingProxyType(_TABLE)
 
 
 def evaluations_required(kind: Kind, least: int) -> int:

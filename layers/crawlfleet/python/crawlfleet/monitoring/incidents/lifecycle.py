@@ -35,35 +35,25 @@ from msgspec.structs import replace
 
 from crawlfleet.config.documents.stage import AlarmLimits
 from crawlfleet.kernel.time import to_ms
+from crawlfleet.monitoring.incidents import models
 from crawlfleet.monitoring.incidents.capacity_checks import KINDS as KINDS_OF_HOSTS
 from crawlfleet.monitoring.incidents.kinds import ADVICE, Kind, Severity, evaluations_required
-from crawlfleet.monitoring.incidents.models import (
-    Evaluation,
-    Finding,
-    Incident,
-    Life,
-    Listener,
-    NotificationState,
-    Place,
-    Word,
-)
+from crawlfleet.monitoring.incidents.models import Evaluation, Finding, Incident, Life, Listener
 
 #: Incidents that are followed at once; of a storm of more, the worst.
 MOST: Final = 1_000
 #: Incidents without room whose end is still to be sent, at once.
 LEAVING: Final = MOST
+Incidents = Mapping[str, Incident]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
     """Places for incidents that are followed at once.
 
-    Attributes:
-        most: All of them.
-        reserve: Places for critical incidents and the platform's alone.
-        tenants: Warnings of one tenant.
-        hosts: Hosts that ask for fewer requests: there may be as many as sites.
-        leaving: Incidents without room whose end is still to be sent; they take nobody's place.
+    ``reserve`` are for critical incidents and the platform's alone, ``tenants`` for warnings of one
+    tenant, ``hosts`` for hosts that ask for fewer requests: there may be as many as sites.
+    ``leaving`` are without room, their end still to be sent; they take nobody's place.
     """
 
     most: int = MOST
@@ -156,21 +146,21 @@ def let_go(incident: Incident, now: datetime) -> Incident:
     return replace(incident, life=Life.OVER, over_at=now, looked_at=now, said=said, displaced=True)
 
 
-def _owing_any_end(state: NotificationState) -> NotificationState:
+def _owing_any_end(state: models.NotificationState) -> models.NotificationState:
     """Owe the end where the incident may be open to the listener."""
-    may_be_open = state.notified in (Word.OPENED, Word.REMINDER) or state.tried
-    if state.owed is Word.RECOVERED:
+    may_be_open = state.notified in (models.Word.OPENED, models.Word.REMINDER) or state.tried
+    if state.owed is models.Word.RECOVERED:
         return state if may_be_open else replace(state, owed=None)
-    return replace(state, owed=Word.RECOVERED if may_be_open else None, tried=False)
+    return replace(state, owed=models.Word.RECOVERED if may_be_open else None, tried=False)
 
 
-def _is_grave(kind: Kind, place: Place) -> bool:
+def _is_grave(kind: Kind, place: models.Place) -> bool:
     """Return whether the reserve is for it."""
     is_platforms = not place.tenant and kind not in KINDS_OF_HOSTS
     return is_platforms or ADVICE[kind].severity is Severity.CRITICAL
 
 
-def _rank(kind: Kind, place: Place, life: Life, *, owed: bool) -> _Rank:
+def _rank(kind: Kind, place: models.Place, life: Life, *, owed: bool) -> _Rank:
     if life is Life.OVER and not owed:
         return _Rank.OVER_AND_NOTIFIED
     if ADVICE[kind].severity is Severity.CRITICAL:
@@ -178,9 +168,6 @@ def _rank(kind: Kind, place: Place, life: Life, *, owed: bool) -> _Rank:
     if _is_grave(kind, place):
         return _Rank.OF_THE_PLATFORM
     return _Rank.SUSPECTED if life is Life.SUSPECTED else _Rank.WARNING
-
-
-Incidents = Mapping[str, Incident]
 
 
 def step(
@@ -221,15 +208,15 @@ def left_out(after: Incidents, evaluation: Evaluation) -> int:
     return len({finding.key for finding in evaluation.findings} - followed)
 
 
-def notified(state: NotificationState, now: datetime) -> NotificationState:
+def notified(state: models.NotificationState, now: datetime) -> models.NotificationState:
     """Return the state after what is owed has been sent."""
     if state.owed is None:
         return state
-    reminders = state.reminders + 1 if state.owed is Word.REMINDER else 0
-    return NotificationState(notified=state.owed, notified_at=now, reminders=reminders)
+    reminders = state.reminders + 1 if state.owed is models.Word.REMINDER else 0
+    return models.NotificationState(notified=state.owed, notified_at=now, reminders=reminders)
 
 
-def tried(state: NotificationState) -> NotificationState:
+def tried(state: models.NotificationState) -> models.NotificationState:
     """Mark what is owed before it is sent: from then on it may have arrived."""
     return replace(state, tried=state.owed is not None)
 
@@ -338,8 +325,8 @@ def _reminded(incident: Incident, now: datetime, limits: AlarmLimits) -> Inciden
 
 
 def _changed(
-    incident: Incident, change: Callable[[NotificationState], NotificationState]
-) -> dict[str, NotificationState]:
+    incident: Incident, change: Callable[[models.NotificationState], models.NotificationState]
+) -> dict[str, models.NotificationState]:
     """Change what is owed to every kind of listener that is notified of such an incident."""
     critical = incident.severity is Severity.CRITICAL
     return {
@@ -350,21 +337,21 @@ def _changed(
 
 
 def _owing_a_reminder(
-    state: NotificationState, now: datetime, limits: AlarmLimits
-) -> NotificationState:
+    state: models.NotificationState, now: datetime, limits: AlarmLimits
+) -> models.NotificationState:
     if state.owed is not None or state.notified_at is None:
         return state
     if now - state.notified_at < pause(state.reminders, limits):
         return state
-    return replace(state, owed=Word.REMINDER, tried=False)
+    return replace(state, owed=models.Word.REMINDER, tried=False)
 
 
-def _owing_the_start(state: NotificationState) -> NotificationState:
+def _owing_the_start(state: models.NotificationState) -> models.NotificationState:
     # An incident whose end cannot have arrived is still open to them.
-    open_to_them = state.notified in (Word.OPENED, Word.REMINDER) and not state.tried
-    return replace(state, owed=None if open_to_them else Word.OPENED, tried=False)
+    open_to_them = state.notified in (models.Word.OPENED, models.Word.REMINDER) and not state.tried
+    return replace(state, owed=None if open_to_them else models.Word.OPENED, tried=False)
 
 
-def _owing_the_end(state: NotificationState) -> NotificationState:
+def _owing_the_end(state: models.NotificationState) -> models.NotificationState:
     # Also where its start is owed: the one message has both.
-    return replace(state, owed=Word.RECOVERED, tried=False)
+    return replace(state, owed=models.Word.RECOVERED, tried=False)

@@ -10,14 +10,10 @@ from crawlfleet.monitoring.incidents.kinds import ADVICE, Kind, Severity
 
 
 class Place(msgspec.Struct, frozen=True, order=True, kw_only=True):
-    """A place: a tenant's biz, or a part of the platform, which is no tenant's.
+    """A place: a tenant's biz, a tenant, or a part of the platform, whose ``tenant`` is empty.
 
-    Attributes:
-        tenant: Whose; empty for the platform's own.
-        biz: Of the tenant.
-        part: ``redis``, ``mongodb``, ``host``, ``workers``, ``scheduler``, ``config`` or
-            ``monitor``.
-        name: Which of them: the node, the host.
+    ``part`` is ``redis``, ``mongodb``, ``host``, ``workers``, ``scheduler``, ``config`` or
+    ``monitor``; ``name`` the node or the host.
     """
 
     tenant: str = ""
@@ -27,13 +23,13 @@ class Place(msgspec.Struct, frozen=True, order=True, kw_only=True):
 
     def __str__(self) -> str:
         if self.tenant:
-            return f"biz {self.tenant}/{self.biz}"
+            return f"biz {self.tenant}/{self.biz}" if self.biz else f"tenant {self.tenant}"
         if not self.name or self.name == self.part:
             return self.part
         return f"{self.part} {self.name}"
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class Finding(msgspec.Struct, frozen=True):
     """A thing that one evaluation has found wrong.
 
     ``value`` is how bad it is and ``threshold`` what it must not exceed, in the unit that ``said``,
@@ -57,12 +53,15 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """The result of an evaluation: what is wrong, and what is unknown.
 
     What is in none of them is well. ``unknown`` holds keys of findings, ``unseen`` kinds of which
-    nothing at all was seen.
+    nothing at all was seen, ``covered`` the bizs whose field coverage could be judged, ``read``
+    those of which enough was read to tell which fields have no value.
     """
 
     findings: tuple[Finding, ...] = ()
     unknown: frozenset[str] = frozenset()
     unseen: frozenset[Kind] = frozenset()
+    covered: frozenset[Place] = frozenset()
+    read: frozenset[Place] = frozenset()
 
 
 class Life(StrEnum):
@@ -104,17 +103,11 @@ class NotificationState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding that lasts.
+    """A finding that lasts. What comes back soon keeps its ``id``.
+
+    ``said``, ``value`` and ``threshold`` are the latest finding's, ``worst`` is the highest value.
 
     Attributes:
-        id: What people and programs call it; what comes back soon keeps it.
-        kind: What it is.
-        place: Where it is.
-        life: How far it has come.
-        said: The latest finding in a sentence.
-        value: Of the latest finding.
-        worst: The highest there has been.
-        threshold: Of the latest finding.
         since: The first evaluation in a row that found it, when it opened the last time.
         found_at: The last evaluation that found it.
         looked_at: The last evaluation at all.
@@ -125,9 +118,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
         returns: How often it has come back.
         met_by: A tenant that has met the host, for sharing the places; empty where none is known.
         displaced: Whether it is over for want of room: only its end is to be sent.
-        people: What people are owed and were sent.
-        phones: The same of phones: nothing ever of what is not critical.
-        machines: The same of machines.
+        phones: What phones are owed and were sent: nothing ever of what is not critical.
     """
 
     id: str
@@ -159,7 +150,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def severity(self) -> Severity:
-        """Return whether phones are notified."""
+        """Return the severity of its kind: phones are notified of critical ones alone."""
         return ADVICE[self.kind].severity
 
     @property
@@ -169,13 +160,8 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
 
     def notification_state(self, listener: Listener) -> NotificationState:
         """Return what that kind of listener is owed and was sent."""
-        match listener:
-            case Listener.PEOPLE:
-                return self.people
-            case Listener.PHONES:
-                return self.phones
-            case Listener.MACHINES:
-                return self.machines
+        state: NotificationState = getattr(self, listener.value)
+        return state
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
@@ -202,12 +188,8 @@ class Book(NamedTuple):
 class Notification(msgspec.Struct, frozen=True, kw_only=True):
     """A message for people, in the forms that e-mail and SMS take.
 
-    Attributes:
-        subject: Of an e-mail: ASCII, one line, fewer than 100 characters.
-        text: Of an e-mail.
-        short: For phones: ASCII, at most 140 characters, which is one of them.
-        severity: The highest of its incidents.
-        words: What it says: opened, reminder, recovered.
+    ``subject`` and ``text`` are an e-mail's: the subject is ASCII, one line and shorter than 100
+    characters. ``short`` is for phones: ASCII, at most 140 characters, which is one SMS.
     """
 
     subject: str

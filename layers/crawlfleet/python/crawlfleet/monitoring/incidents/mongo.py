@@ -105,11 +105,8 @@ class MongoIncidentBook:
     ) -> list[Incident]:
         """Find incidents that opened once, the newest first: by ``opened_at``, then by ``id``.
 
-        Args:
-            tenants: Whose; the empty name is the platform. None for everybody's.
-            open_only: Only those that are open.
-            before: Only those behind this place: epoch milliseconds of ``opened_at``, and ``id``.
-            limit: The most that are wanted.
+        ``tenants`` are whose; the empty name is the platform, None is everybody. ``before`` is the
+        place behind which they lie: epoch milliseconds of ``opened_at``, and ``id``.
         """
         match: Document = {"opened_at": {"$type": "date"}}
         if tenants is not None:
@@ -137,13 +134,11 @@ class MongoIncidentBook:
         past = self._nodes.control("incidents_past")
         if not self._sure:
             life = int(LIFE.total_seconds())
+            by_time = [("opened_at", DESCENDING), ("id", DESCENDING)]
             past.create_indexes(
                 [
-                    IndexModel([("opened_at", DESCENDING), ("id", DESCENDING)], name="by_time"),
-                    IndexModel(
-                        [(name, DESCENDING) for name in ("place.tenant", "opened_at", "id")],
-                        name="by_tenant",
-                    ),
+                    IndexModel(by_time, name="by_time"),
+                    IndexModel([("place.tenant", DESCENDING), *by_time], name="by_tenant"),
                     IndexModel([("over_at", ASCENDING)], name="ttl", expireAfterSeconds=life),
                 ]
             )

@@ -23,37 +23,45 @@ import msgspec
 from crawlfleet.config.documents.stage import AlarmLimits
 from crawlfleet.kernel.redaction import one_line
 from crawlfleet.kernel.time import span
+from crawlfleet.monitoring.incidents import models
 from crawlfleet.monitoring.incidents.kinds import ADVICE, Severity
 from crawlfleet.monitoring.incidents.lifecycle import pause
-from crawlfleet.monitoring.incidents.models import (
-    Bulletin,
-    Incident,
-    Listener,
-    Notification,
-    NotificationState,
-    Place,
-    Sent,
-    Word,
-)
+from crawlfleet.monitoring.incidents.models import Incident, Listener, Word
 
-_BIZ: Final = "BIZ"
-_NODE: Final = "NODE"
-_HOST: Final = "HOST"
+_HOUR: Final = timedelta(hours=1)
+#: Incidents in one message for machines, of about 1 KB each; longer ones are halved (wording).
+CHUNK: Final = 100
+#: SNS: "less than 100 characters".
+SUBJECT_CHARACTERS: Final = 99
+SHORT_CHARACTERS: Final = 140
+#: Incidents that a message which sums up has a line for.
+NAMED: Final = 20
+#: Of a message to machines. SNS takes 256 KB with the attributes, and counts bytes.
+DOCUMENT_BYTES: Final = 200_000
+_LINE_CHARACTERS: Final = 200
+_SAID_CHARACTERS: Final = 500
+TEXT_CHARACTERS: Final = 8_000
+_SHOWN: Final = {Severity.CRITICAL: "CRITICAL", Severity.WARNING: "warning"}
+_COUNTED: Final = {Word.OPENED: "new", Word.REMINDER: "still open", Word.RECOVERED: "over"}
+#: Of one that is over, and of one that there was no room for.
+_ENDED: Final = {
+    False: "It is over.",
+    True: "It is not followed any longer, as too much else is wrong.",
+}
+_TO_DO_AFTERWARDS: Final = {
+    False: "There is nothing to do, unless it comes back: then this is the same incident.",
+    True: "See to what is graver first. If it lasts you are notified anew, as of another incident.",
+}
 
 
 def advised(incident: Incident) -> str:
     """Return the kind's advice for this biz, node or host."""
     place = incident.place
-    named = {_BIZ: place.biz, _NODE: str(place), _HOST: place.name}
+    named = {"BIZ": place.biz, "NODE": str(place), "HOST": place.name}
     text = ADVICE[incident.kind].do
     for word, name in named.items():
         text = text.replace(word, name) if name else text
     return text
-
-
-_HOUR: Final = timedelta(hours=1)
-#: Incidents in one message for machines, of about 1 KB each; longer ones are halved (wording).
-CHUNK: Final = 100
 
 
 class Sending(NamedTuple):
@@ -65,7 +73,7 @@ class Sending(NamedTuple):
 
 def owed_notifications(
     incidents: Iterable[Incident],
-    sent: Sent,
+    sent: models.Sent,
     now: datetime,
     limits: AlarmLimits,
     to: Listener = Listener.PEOPLE,
@@ -82,11 +90,11 @@ def owed_notifications(
     return [Sending(tuple(owed), sums_up=True)]
 
 
-def after_notification(sent: Sent, now: datetime, *, sums_up: bool) -> Sent:
+def after_notification(sent: models.Sent, now: datetime, *, sums_up: bool) -> models.Sent:
     """Return what was sent, after one message more."""
     if sums_up:
-        return Sent(sent_at=_lately(sent, now), summed_at=now)
-    return Sent(sent_at=(*_lately(sent, now), now), summed_at=sent.summed_at)
+        return models.Sent(sent_at=_lately(sent, now), summed_at=now)
+    return models.Sent(sent_at=(*_lately(sent, now), now), summed_at=sent.summed_at)
 
 
 def owed_bulletins(incidents: Iterable[Incident]) -> Iterator[tuple[Incident, ...]]:
@@ -105,20 +113,8 @@ def gravity(incident: Incident) -> tuple[bool, datetime, str]:
     return incident.severity is not Severity.CRITICAL, incident.since, incident.key
 
 
-def _lately(sent: Sent, now: datetime) -> tuple[datetime, ...]:
+def _lately(sent: models.Sent, now: datetime) -> tuple[datetime, ...]:
     return tuple(at for at in sent.sent_at if at > now - _HOUR)
-
-
-#: SNS: "less than 100 characters".
-SUBJECT_CHARACTERS: Final = 99
-SHORT_CHARACTERS: Final = 140
-#: Incidents that a message which sums up has a line for.
-NAMED: Final = 20
-#: Of a message to machines. SNS takes 256 KB with the attributes, and counts bytes.
-DOCUMENT_BYTES: Final = 200_000
-_LINE_CHARACTERS: Final = 200
-_SAID_CHARACTERS: Final = 500
-TEXT_CHARACTERS: Final = 8_000
 
 
 def notification(
@@ -127,7 +123,7 @@ def notification(
     limits: AlarmLimits,
     now: datetime,
     to: Listener = Listener.PEOPLE,
-) -> Notification:
+) -> models.Notification:
     """Write the message to people, or to phones, about one incident."""
     notification_state = incident.notification_state(to)
     word = _owed(notification_state)
@@ -166,7 +162,7 @@ def notification(
         ]
         short = f"{subject}: {said}"
     lines += ["", f"Incident {incident.id}. All that are open: crawlfleet incidents"]
-    return Notification(
+    return models.Notification(
         subject=_ascii(subject, SUBJECT_CHARACTERS),
         text="\n".join(lines)[:TEXT_CHARACTERS],
         short=_ascii(short, SHORT_CHARACTERS),
@@ -177,7 +173,7 @@ def notification(
 
 def summary(
     stage: str, incidents: Sequence[Incident], now: datetime, to: Listener = Listener.PEOPLE
-) -> Notification:
+) -> models.Notification:
     """Write one message to people, or to phones, about many incidents."""
     words = Counter(_owed(each.notification_state(to)) for each in incidents)
     counted = ", ".join(f"{words[word]:,} {_COUNTED[word]}" for word in Word if words[word])
@@ -199,7 +195,7 @@ def summary(
         "What next: begin with parts that do not answer, as much of the rest follows from them.",
         f"All that are open, with what to do about each: crawlfleet incidents ({_moment(now)})",
     ]
-    return Notification(
+    return models.Notification(
         subject=_ascii(subject, SUBJECT_CHARACTERS),
         text="\n".join(lines)[:TEXT_CHARACTERS],
         short=_ascii(
@@ -211,60 +207,47 @@ def summary(
     )
 
 
-class _Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """An incident as machines read it."""
-
-    id: str
-    event: Word
-    kind: str
-    severity: Severity
-    place: Place
-    title: str
-    said: str
-    value: float
-    worst: float
-    threshold: float
-    since: datetime
-    over_at: datetime | None
-    returns: int
-    do: str
-
-
-def bulletin(stage: str, incidents: Sequence[Incident], now: datetime) -> Bulletin:
+def bulletin(stage: str, incidents: Sequence[Incident], now: datetime) -> models.Bulletin:
     """Write the message to machines about incidents of one tenant."""
     entries = [
-        _Entry(
-            id=each.id,
-            event=_owed(each.machines),
-            kind=each.kind.value,
-            severity=each.severity,
-            place=each.place,
-            title=ADVICE[each.kind].title,
-            said=one_line(each.said, _SAID_CHARACTERS),
-            value=each.value,
-            worst=each.worst,
-            threshold=each.threshold,
-            since=each.since,
-            over_at=each.over_at if each.machines.owed is Word.RECOVERED else None,
-            returns=each.returns,
-            do=advised(each),
-        )
+        _names(each)
+        | {
+            "place": each.place,
+            "title": ADVICE[each.kind].title,
+            "said": one_line(each.said, _SAID_CHARACTERS),
+            "value": each.value,
+            "worst": each.worst,
+            "threshold": each.threshold,
+            "since": each.since,
+            "over_at": each.over_at if each.machines.owed is Word.RECOVERED else None,
+            "returns": each.returns,
+            "do": advised(each),
+        }
         for each in incidents
     ]
     tenant = incidents[0].place.tenant
     document = {"version": 1, "stage": stage, "at": now, "tenant": tenant, "incidents": entries}
-    said = {each.event for each in entries}
-    return Bulletin(
-        tenant=tenant,
-        document=msgspec.json.encode(document).decode(),
-        severity=max_severity(incidents),
-        words=tuple(word for word in Word if word in said),
+    said = {_owed(each.machines) for each in incidents}
+    words = tuple(word for word in Word if word in said)
+    text = msgspec.json.encode(document).decode()
+    return models.Bulletin(
+        tenant=tenant, document=text, severity=max_severity(incidents), words=words
     )
+
+
+def _names(incident: Incident) -> dict[str, object]:
+    """Return what of an incident stands in a message to machines even where that was refused."""
+    return {
+        "id": incident.id,
+        "event": _owed(incident.machines),
+        "kind": incident.kind.value,
+        "severity": incident.severity,
+    }
 
 
 def bulletins(
     stage: str, incidents: Sequence[Incident], now: datetime
-) -> Iterator[tuple[tuple[Incident, ...], Bulletin]]:
+) -> Iterator[tuple[tuple[Incident, ...], models.Bulletin]]:
     """Yield the messages to machines about incidents of one tenant, with the incidents of each.
 
     One as a rule: it is halved for as long as it is too long.
@@ -279,8 +262,8 @@ def bulletins(
 
 
 def bare_notification(
-    stage: str, refused: Notification, incidents: Sequence[Incident]
-) -> Notification:
+    stage: str, refused: models.Notification, incidents: Sequence[Incident]
+) -> models.Notification:
     """Write what replaces a refused message: our own words alone, which nothing is wrong with.
 
     What others have written, names of hosts and bizs included, is left out.
@@ -295,7 +278,7 @@ def bare_notification(
         "",
         "All that are open, with what to do about each: crawlfleet incidents",
     ]
-    return Notification(
+    return models.Notification(
         subject=_ascii(subject, SUBJECT_CHARACTERS),
         text="\n".join(_ascii(line, _LINE_CHARACTERS) for line in lines),
         short=_ascii(f"{subject}. See: crawlfleet incidents", SHORT_CHARACTERS),
@@ -305,8 +288,8 @@ def bare_notification(
 
 
 def bare_bulletin(
-    stage: str, refused: Bulletin, incidents: Sequence[Incident], now: datetime
-) -> Bulletin:
+    stage: str, refused: models.Bulletin, incidents: Sequence[Incident], now: datetime
+) -> models.Bulletin:
     """Write what replaces a refused message to machines: the names of its incidents."""
     document = {
         "version": 1,
@@ -314,17 +297,9 @@ def bare_bulletin(
         "at": now,
         "tenant": refused.tenant,
         "bare": True,
-        "incidents": [
-            {
-                "id": each.id,
-                "event": _owed(each.machines),
-                "kind": each.kind.value,
-                "severity": each.severity,
-            }
-            for each in incidents
-        ],
+        "incidents": [_names(each) for each in incidents],
     }
-    return Bulletin(
+    return models.Bulletin(
         tenant=refused.tenant,
         document=msgspec.json.encode(document).decode(),
         severity=refused.severity,
@@ -338,19 +313,6 @@ def max_severity(incidents: Sequence[Incident]) -> Severity:
     return Severity.CRITICAL if critical else Severity.WARNING
 
 
-_SHOWN: Final = {Severity.CRITICAL: "CRITICAL", Severity.WARNING: "warning"}
-_COUNTED: Final = {Word.OPENED: "new", Word.REMINDER: "still open", Word.RECOVERED: "over"}
-#: Of one that is over, and of one that there was no room for.
-_ENDED: Final = {
-    False: "It is over.",
-    True: "It is not followed any longer, as too much else is wrong.",
-}
-_TO_DO_AFTERWARDS: Final = {
-    False: "There is nothing to do, unless it comes back: then this is the same incident.",
-    True: "See to what is graver first. If it lasts you are notified anew, as of another incident.",
-}
-
-
 def _label(incident: Incident, word: Word) -> str:
     severity = _SHOWN[incident.severity]
     if word is Word.OPENED:
@@ -360,12 +322,12 @@ def _label(incident: Incident, word: Word) -> str:
     return f"still {severity}"
 
 
-def _owed(notification_state: NotificationState) -> Word:
+def _owed(notification_state: models.NotificationState) -> Word:
     """Return the word that is owed; callers have checked that there is one."""
     return notification_state.owed or Word.REMINDER
 
 
-def _unheard(notification_state: NotificationState) -> list[str]:
+def _unheard(notification_state: models.NotificationState) -> list[str]:
     if notification_state.notified in (Word.OPENED, Word.REMINDER):
         return []
     return ["Note:      it was over before the message about its beginning could be sent."]

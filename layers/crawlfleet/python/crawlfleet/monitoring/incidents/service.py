@@ -7,11 +7,11 @@ environment's memory carries on, so one environment sends nothing twice; one tha
 book knows nothing and notifies once more of everything that it finds.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -25,28 +25,9 @@ from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.metrics import Metric, MetricSink
 from crawlfleet.kernel.paging import Listing
 from crawlfleet.kernel.time import Clock, from_ms, to_ms
-from crawlfleet.monitoring.incidents import notifications
+from crawlfleet.monitoring.incidents import lifecycle, models, notifications
 from crawlfleet.monitoring.incidents.detectors import evaluate, found_kinds, unseen
-from crawlfleet.monitoring.incidents.lifecycle import (
-    ROOM,
-    Room,
-    latest,
-    left_out,
-    let_go,
-    notified,
-    step,
-    tried,
-)
-from crawlfleet.monitoring.incidents.models import (
-    Bulletin,
-    Desk,
-    Evaluation,
-    Incident,
-    Life,
-    Listener,
-    Notification,
-    NotificationState,
-)
+from crawlfleet.monitoring.incidents.models import Incident, Life, Listener
 from crawlfleet.monitoring.incidents.mongo import MongoIncidentBook
 from crawlfleet.monitoring.incidents.sns import SnsNotifier
 from crawlfleet.monitoring.models import Sample
@@ -58,8 +39,8 @@ TERM: Final = timedelta(seconds=55)
 PATIENCE: Final = timedelta(seconds=15)
 
 #: A change of what a kind of listener is owed and has been sent.
-Change: TypeAlias = Callable[[NotificationState], NotificationState]
-M = TypeVar("M", Notification, Bulletin)
+Change: TypeAlias = Callable[[models.NotificationState], models.NotificationState]
+M = TypeVar("M", models.Notification, models.Bulletin)
 
 
 class Alarmed(NamedTuple):
@@ -88,16 +69,21 @@ class _Delivery(NamedTuple):
     failed: int = 0
 
 
+class _Message(NamedTuple, Generic[M]):
+    """A message about incidents, and the bare one that replaces it where it is refused."""
+
+    incidents: tuple[Incident, ...]
+    text: M
+    bare: M
+    sums_up: bool = False
+
+
 @dataclass(slots=True, kw_only=True)
 class IncidentMonitor:
-    """The incidents as one environment follows them.
+    """The incidents as one environment, called ``by``, follows them.
 
-    Attributes:
-        by: The environment's name, for the lock.
-        incidents: What is known, by key.
-        before: The sample before.
-        unwritten: Keys of incidents that the book lacks.
-        gone: Incidents that the book is to put away, by key.
+    ``incidents`` is what is known, by key; ``unwritten`` has the keys that the book lacks, ``gone``
+    the incidents that it is to put away.
     """
 
     book: MongoIncidentBook
@@ -106,9 +92,9 @@ class IncidentMonitor:
     clock: Clock
     stage: str
     by: str
-    room: Room = ROOM
+    room: lifecycle.Room = lifecycle.ROOM
     incidents: dict[str, Incident] = field(default_factory=dict)
-    desk: Desk = field(default_factory=Desk)
+    desk: models.Desk = field(default_factory=models.Desk)
     before: Sample | None = None
     unwritten: set[str] = field(default_factory=set)
     gone: dict[str, Incident] = field(default_factory=dict)
@@ -134,11 +120,11 @@ class IncidentMonitor:
         if booked is None:
             return Alarmed(mine=False)
         alarmed = self._go_on(evaluation, tree.stage.alarms, now, booked=booked)
-        if booked:
-            try:
+        try:
+            if booked:
                 self.book.release_lock(self.by)
-            except CrawlfleetError as error:
-                warn("the lock of the incidents could not be released", error)
+        except CrawlfleetError as error:
+            warn("the lock of the incidents could not be released", error)
         delivered = [
             Metric(names.INCIDENTS_OPEN, alarmed.open),
             Metric(names.MESSAGES_FAILED, alarmed.failed),
@@ -162,39 +148,44 @@ class IncidentMonitor:
             for each in present.incidents
             if each.key not in self.gone or each.looked_at > self.gone[each.key].looked_at
         ]
-        self.incidents = latest(mine, theirs)
+        self.incidents = lifecycle.latest(mine, theirs)
         if not self.desk_unwritten:
             self.desk = present.desk
         return True
 
     def _go_on(
-        self, evaluation: Evaluation, limits: AlarmLimits, now: datetime, *, booked: bool
+        self, evaluation: models.Evaluation, limits: AlarmLimits, now: datetime, *, booked: bool
     ) -> Alarmed:
         """Take one step of every incident, then send the messages."""
         before = self.incidents
-        self.incidents = step(before, evaluation, now, limits, self.room)
-        if missing := left_out(self.incidents, evaluation):
+        self.incidents = lifecycle.step(before, evaluation, now, limits, self.room)
+        if missing := lifecycle.left_out(self.incidents, evaluation):
             warn("more is wrong than can be followed", ValueError(f"{missing:,} are left out"))
         self.gone |= {
-            key: let_go(each, now) for key, each in before.items() if key not in self.incidents
+            key: lifecycle.let_go(each, now)
+            for key, each in before.items()
+            if key not in self.incidents
         }
         present, desk = self.incidents.values(), self.desk
         owed = notifications.owed_notifications
         people = owed(present, desk.people, now, limits)
         phones = owed(present, desk.phones, now, limits, Listener.PHONES)
         machines = list(notifications.owed_bulletins(present))
-        for listener, sendings in (Listener.PEOPLE, people), (Listener.PHONES, phones):
+        for listener, sendings in ((Listener.PEOPLE, people), (Listener.PHONES, phones)):
             for sending in sendings:
-                self._note(sending.incidents, listener, tried)
+                self._note(sending.incidents, listener, lifecycle.tried)
         for incidents in machines:
-            self._note(incidents, Listener.MACHINES, tried)
+            self._note(incidents, Listener.MACHINES, lifecycle.tried)
         self.unwritten |= self.incidents.keys()
         booked = booked and self._write()
         until = self.clock() + PATIENCE
+        to_people = self._to_people(people, limits, now)
+        to_phones = self._to_people(phones, limits, now, Listener.PHONES)
+        to_machines, send = self._to_machines(machines, now), self.notifier
         deliveries = (
-            self._notify_people(people, limits, now, until),
-            self._notify_people(phones, limits, now, until, Listener.PHONES),
-            self._notify_machines(machines, now, until),
+            self._deliver(to_people, send.notify_people, Listener.PEOPLE, now, until),
+            self._deliver(to_phones, send.notify_phones, Listener.PHONES, now, until),
+            self._deliver(to_machines, send.notify_machines, Listener.MACHINES, now, until),
         )
         sent = sum(each.sent for each in deliveries)
         if sent and booked:
@@ -219,29 +210,46 @@ class IncidentMonitor:
         self.desk_unwritten = False
         return True
 
-    def _notify_people(
+    def _to_people(
         self,
         owed: Iterable[notifications.Sending],
         limits: AlarmLimits,
         now: datetime,
-        until: datetime,
         to: Listener = Listener.PEOPLE,
+    ) -> Iterator[_Message[models.Notification]]:
+        """Write what people, or phones, are owed."""
+        for each, sums_up in owed:
+            if len(each) == 1:
+                text = notifications.notification(self.stage, each[0], limits, now, to)
+            else:
+                text = notifications.summary(self.stage, each, now, to)
+            bare = notifications.bare_notification(self.stage, text, each)
+            yield _Message(each, text, bare, sums_up)
+
+    def _to_machines(
+        self, owed: Iterable[tuple[Incident, ...]], now: datetime
+    ) -> Iterator[_Message[models.Bulletin]]:
+        """Write what machines are owed."""
+        for some in owed:
+            for each, text in notifications.bulletins(self.stage, some, now):
+                bare = notifications.bare_bulletin(self.stage, text, each, now)
+                yield _Message(each, text, bare)
+
+    def _deliver(
+        self,
+        messages: Iterable[_Message[M]],
+        notify: Callable[[M], None],
+        to: Listener,
+        now: datetime,
+        until: datetime,
     ) -> _Delivery:
-        """Send people, or phones, what is owed, as far as there is time."""
-        phones = to is Listener.PHONES
-        notify = self.notifier.notify_phones if phones else self.notifier.notify_people
+        """Send a kind of listener what is owed, as far as there is time."""
         sent = failed = 0
-        for sending in owed:
+        for message in messages:
             if self.clock() >= until:
                 break
-            if len(sending.incidents) == 1:
-                one = sending.incidents[0]
-                message = notifications.notification(self.stage, one, limits, now, to)
-            else:
-                message = notifications.summary(self.stage, sending.incidents, now, to)
-            bare = notifications.bare_notification(self.stage, message, sending.incidents)
             try:
-                refused = _send(notify, message, bare)
+                refused = _send(notify, message.text, message.bare)
             except MessageRefusedError as error:
                 warn(f"a message to {to} was refused, and its bare form as well", error)
                 failed += 1
@@ -250,34 +258,12 @@ class IncidentMonitor:
                 warn(f"{to} could not be notified; the next evaluation tries again", error)
                 return _Delivery(sent, failed + 1)
             sent, failed = sent + 1, failed + refused
-            before = self.desk.phones if phones else self.desk.people
-            after = notifications.after_notification(before, now, sums_up=sending.sums_up)
-            self.desk = replace(self.desk, **{to.value: after})
-            self.desk_unwritten = True
-            self._note(sending.incidents, to, partial(notified, now=now))
-        return _Delivery(sent, failed)
-
-    def _notify_machines(
-        self, owed: Iterable[tuple[Incident, ...]], now: datetime, until: datetime
-    ) -> _Delivery:
-        """Send machines what is owed, as far as there is time."""
-        sent = failed = 0
-        made = (each for some in owed for each in notifications.bulletins(self.stage, some, now))
-        for incidents, bulletin in made:
-            if self.clock() >= until:
-                break
-            bare = notifications.bare_bulletin(self.stage, bulletin, incidents, now)
-            try:
-                refused = _send(self.notifier.notify_machines, bulletin, bare)
-            except MessageRefusedError as error:
-                warn("a message to machines was refused, and its bare form as well", error)
-                failed += 1
-                continue
-            except CrawlfleetError as error:
-                warn("machines could not be notified; the next evaluation tries again", error)
-                return _Delivery(sent, failed + 1)
-            sent, failed = sent + 1, failed + refused
-            self._note(incidents, Listener.MACHINES, partial(notified, now=now))
+            if to is not Listener.MACHINES:
+                before = getattr(self.desk, to.value)
+                after = notifications.after_notification(before, now, sums_up=message.sums_up)
+                self.desk = replace(self.desk, **{to.value: after})
+                self.desk_unwritten = True
+            self._note(message.incidents, to, partial(lifecycle.notified, now=now))
         return _Delivery(sent, failed)
 
     def _note(self, incidents: Iterable[Incident], listener: Listener, change: Change) -> None:
@@ -319,7 +305,6 @@ def list_incidents(
         readable_tenants(tree, tenant), open_only=open_only, before=before, limit=limit + 1
     )
     shown, more = found[:limit], len(found) > limit
-    last = shown[-1] if shown else None
-    if last is None or last.opened_at is None or not more:
+    if not more or not shown or (opened_at := shown[-1].opened_at) is None:
         return Listing(shown, None, more=False)
-    return Listing(shown, paging.encode((to_ms(last.opened_at), last.id)), more=True)
+    return Listing(shown, paging.encode((to_ms(opened_at), shown[-1].id)), more=True)

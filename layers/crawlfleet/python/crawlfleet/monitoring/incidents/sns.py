@@ -16,12 +16,13 @@ all.
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from crawlfleet.kernel.aws.clients import border, code_of
 from crawlfleet.kernel.aws.clients import client as aws_client
-from crawlfleet.kernel.errors import MessageRefusedError, StoreUnavailableError
+from crawlfleet.kernel.errors import CrawlfleetError, MessageRefusedError, StoreUnavailableError
 from crawlfleet.monitoring.incidents.models import Bulletin, Notification, Word
 
 log = logging.getLogger(__name__)
@@ -30,16 +31,14 @@ PART: Final = "sns"
 #: The platform's own, as an attribute must not be empty.
 PLATFORM: Final = "-"
 #: What SNS says of a message that is not as it should be.
-_REFUSED: Final = frozenset(
-    {
-        "InvalidParameter",
-        "InvalidParameterException",
-        "InvalidParameterValue",
-        "InvalidParameterValueException",
-        "ParameterValueInvalid",
-        "ValidationError",
-        "ValidationException",
-    }
+_REFUSED: Final = (
+    "InvalidParameter",
+    "InvalidParameterException",
+    "InvalidParameterValue",
+    "InvalidParameterValueException",
+    "ParameterValueInvalid",
+    "ValidationError",
+    "ValidationException",
 )
 
 
@@ -48,47 +47,31 @@ class SnsApi(Protocol):
 
     def publish(self, **arguments: Any) -> Any:
         """See botocore."""
-        ...
 
 
+@dataclass(slots=True)
 class SnsNotifier:
     """Send notifications to the topics of SNS.
 
-    Args:
-        people: ARN of the topic for people; None where there is none.
-        machines: ARN of the topic for machines; None where there is none.
-        phones: ARN of the topic for phones; None where there is none.
-        client: SNS; opened at the first message, as most evaluations have none.
-        connect: Opens it, by the name of the service.
+    ``people``, ``machines`` and ``phones`` are ARNs of topics; None where there is none. ``client``
+    is opened by ``connect`` at the first message, as most evaluations have none.
     """
 
-    def __init__(
-        self,
-        people: str | None,
-        machines: str | None,
-        phones: str | None = None,
-        client: SnsApi | None = None,
-        *,
-        connect: Callable[[str], SnsApi] = aws_client,
-    ) -> None:
-        self._people = people
-        self._machines = machines
-        self._phones = phones
-        self._client = client
-        self._connect = connect
+    people: str | None
+    machines: str | None
+    phones: str | None = None
+    client: SnsApi | None = None
+    connect: Callable[[str], SnsApi] = aws_client
 
     def notify_people(self, notification: Notification) -> None:
         """Send a message to the administrators, in sentences."""
-        if self._people is None:
+        if self.people is None:
             log.warning("a message to people, who have no topic", extra={"text": notification.text})
             return
-        texts = {
-            "default": notification.text,
-            "email": notification.text,
-            "sms": notification.short,
-        }
+        text, short = notification.text, notification.short
+        texts = {"default": text, "email": text, "sms": short}
         self._publish(
-            TopicArn=self._people,
+            TopicArn=self.people,
             Subject=notification.subject,
             Message=json.dumps(texts),
             MessageStructure="json",
@@ -97,10 +80,10 @@ class SnsNotifier:
 
     def notify_phones(self, notification: Notification) -> None:
         """Send the short form of a message to phones."""
-        if self._phones is None:
+        if self.phones is None:
             return
         self._publish(
-            TopicArn=self._phones,
+            TopicArn=self.phones,
             Subject=notification.subject,
             Message=notification.short,
             MessageAttributes=_attributes(notification.severity, notification.words),
@@ -108,21 +91,21 @@ class SnsNotifier:
 
     def notify_machines(self, bulletin: Bulletin) -> None:
         """Send a message to programs."""
-        if self._machines is None:
+        if self.machines is None:
             return
         attributes = _attributes(bulletin.severity, bulletin.words)
         tenant = {"DataType": "String", "StringValue": bulletin.tenant or PLATFORM}
         self._publish(
-            TopicArn=self._machines,
+            TopicArn=self.machines,
             Message=bulletin.document,
             MessageAttributes={**attributes, "tenant": tenant},
         )
 
     def _publish(self, **arguments: Any) -> None:
-        with _border():
-            if self._client is None:
-                self._client = self._connect("sns")
-            self._client.publish(**arguments)
+        with border(PART, _refusal):
+            if self.client is None:
+                self.client = self.connect("sns")
+            self.client.publish(**arguments)
 
 
 def _attributes(severity: str, words: Sequence[Word]) -> dict[str, Mapping[str, str]]:
@@ -132,23 +115,18 @@ def _attributes(severity: str, words: Sequence[Word]) -> dict[str, Mapping[str, 
     }
 
 
-@contextmanager
-def _border() -> Iterator[None]:
-    """Translate what botocore raises."""
-    try:
-        yield
-    except OSError as error:
-        raise StoreUnavailableError(PART, type(error).__name__) from error
-    except Exception as error:
-        from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
+def _refusal(error: Exception) -> CrawlfleetError | None:
+    """Tell a message that is refused for ever from an SNS that takes none now."""
+    from botocore.exceptions import ParamValidationError
 
-        if isinstance(error, ClientError):
-            code = str(error.response.get("Error", {}).get("Code", "unknown"))
-            if code in _REFUSED:
-                raise MessageRefusedError(f"{PART}: the message was refused: {code}") from error
-            raise StoreUnavailableError(PART, f"the message was refused: {code}") from error
-        if isinstance(error, ParamValidationError):
-            raise MessageRefusedError(f"{PART}: the message cannot be put into a call") from error
-        if isinstance(error, BotoCoreError):
-            raise StoreUnavailableError(PART, type(error).__name__) from error
-        raise
+    if isinstance(error, ParamValidationError):
+        return MessageRefusedError(f"{PART}: the message cannot be put into a call")
+    code = code_of(error)
+    if code is None:
+        return None
+    why = f"the message was refused: {code}"
+    return (
+        MessageRefusedError(f"{PART}: {why}")
+        if code in _REFUSED
+        else StoreUnavailableError(PART, why)
+    )

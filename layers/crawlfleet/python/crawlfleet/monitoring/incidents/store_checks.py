@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from crawlfleet.config.documents.stage import Thresholds
 from crawlfleet.kernel import metric_names as names
 from crawlfleet.kernel.redaction import one_line, plain
-from crawlfleet.monitoring.incidents.kinds import Kind
+from crawlfleet.monitoring.incidents.kinds import ADVICE, Kind
 from crawlfleet.monitoring.incidents.models import Finding, Place, key_of
 from crawlfleet.monitoring.models import Unread
 from crawlfleet.requests.queue.stats import NodeHealth
@@ -18,79 +18,36 @@ from crawlfleet.requests.queue.stats import NodeHealth
 REDIS: Final = "redis"
 MONGODB: Final = "mongodb"
 _QUOTED: Final = 300
+_SHARE: Final = "{:.0%}"
+_UNWELL: Final = "{} members of its replica set are not well"
 
 
 class _Rule(NamedTuple):
-    """A figure of a part, the threshold's field, and how both are written."""
+    """A figure of a part beyond a threshold of its kind, and how both are written."""
 
     kind: Kind
     figure: str
-    field: str
     what: str
     form: str = "{:,.0f}"
+    threshold: int = 0
 
 
-_SHARE: Final = "{:.0%}"
 _SHARED: Final = (
-    _Rule(
-        Kind.CONNECTIONS,
-        names.CONNECTIONS_RATIO,
-        "connections_ratio",
-        "{value} of its connections are open, more than {limit}",
-        _SHARE,
-    ),
-    _Rule(
-        Kind.SLOW_OPERATIONS,
-        names.SLOW_OPERATIONS,
-        "slow_operations",
-        "{value} operations are slow, more than {limit}",
-    ),
-    _Rule(
-        Kind.LATENCY,
-        names.LATENCY,
-        "latency_seconds",
-        "a ping takes {value}, more than {limit}",
-        "{:.3f} s",
-    ),
+    _Rule(Kind.CONNECTIONS, names.CONNECTIONS_RATIO, "{} of its connections are open", _SHARE),
+    _Rule(Kind.SLOW_OPERATIONS, names.SLOW_OPERATIONS, "{} operations a minute are slow"),
+    _Rule(Kind.LATENCY, names.LATENCY, "a ping takes {}", "{:.3f} s"),
 )
 _OF_REDIS: Final = (
     *_SHARED,
-    _Rule(
-        Kind.REDIS_MEMORY,
-        names.MEMORY_RATIO,
-        "redis_memory_ratio",
-        "{value} of its memory is used, more than {limit}",
-        _SHARE,
-    ),
+    _Rule(Kind.REDIS_MEMORY, names.MEMORY_RATIO, "{} of its memory is used", _SHARE),
 )
 _OF_MONGODB: Final = (
     *_SHARED,
-    _Rule(
-        Kind.MEMORY,
-        names.CACHE_RATIO,
-        "memory_ratio",
-        "{value} of its cache is used, more than {limit}",
-        _SHARE,
-    ),
-    _Rule(
-        Kind.STORAGE,
-        names.STORAGE_BYTES,
-        "storage_bytes",
-        "{value} bytes are stored, more than {limit}",
-    ),
-    _Rule(
-        Kind.REPLICA_UNWELL,
-        names.MEMBERS_UNWELL,
-        "unwell_replicas",
-        "{value} members of its replica set are not well, more than {limit}",
-    ),
-    _Rule(
-        Kind.REPLICA_LAG,
-        names.LAG_SECONDS,
-        "lag_seconds",
-        "a secondary is {value} behind, more than {limit}",
-        "{:,.0f} s",
-    ),
+    _Rule(Kind.MEMORY, names.CACHE_RATIO, "{} of its cache is used", _SHARE),
+    _Rule(Kind.STORAGE, names.STORAGE_RATIO, "{} of its disk is used", _SHARE),
+    _Rule(Kind.STORAGE, names.STORAGE_BYTES, "{} bytes are stored", threshold=1),
+    _Rule(Kind.REPLICA_UNWELL, names.MEMBERS_UNWELL, _UNWELL),
+    _Rule(Kind.REPLICA_LAG, names.LAG_SECONDS, "a secondary is {} behind", "{:,.0f} s"),
 )
 
 
@@ -101,22 +58,21 @@ def part_findings(
     place = part_place(part)
     if not part.up:
         why = plain(part.error or "", _QUOTED) or "it gave no reason"
-        yield Finding(kind=Kind.PART_DOWN, place=place, value=1, threshold=0, said=why)
+        yield Finding(Kind.PART_DOWN, place, 1, 0, why)
         return
+    found: set[Kind] = set()
     for rule in _rules(part):
-        value, limit = part.figures.get(rule.figure), float(getattr(thresholds, rule.field))
-        if value is not None and value > limit:
-            said = rule.what.format(value=rule.form.format(value), limit=rule.form.format(limit))
-            yield Finding(kind=rule.kind, place=place, value=value, threshold=limit, said=said)
-    evicted = _evicted(part, before)
-    if evicted is not None and evicted > thresholds.evicted_keys:
-        yield Finding(
-            kind=Kind.EVICTIONS,
-            place=place,
-            value=evicted,
-            threshold=thresholds.evicted_keys,
-            said=f"{evicted:,.0f} keys were evicted since the last evaluation",
-        )
+        value = part.figures.get(rule.figure)
+        limit = float(getattr(thresholds, ADVICE[rule.kind].thresholds[rule.threshold]))
+        if value is not None and value > limit and rule.kind not in found:
+            found.add(rule.kind)
+            said = rule.what.format(rule.form.format(value))
+            said += f", more than {rule.form.format(limit)}"
+            yield Finding(rule.kind, place, value, limit, said)
+    evicted, most = _evicted(part, before), thresholds.evicted_keys
+    if evicted is not None and evicted > most:
+        said = f"{evicted:,.0f} keys were evicted since the last evaluation"
+        yield Finding(Kind.EVICTIONS, place, evicted, most, said)
     if part.part == REDIS:
         yield from _replicas_of_redis(part, thresholds)
 
@@ -133,7 +89,7 @@ def _replicas_of_redis(part: NodeHealth, thresholds: Thresholds) -> Iterator[Fin
     else:
         return
     place = part_place(part)
-    yield Finding(kind=Kind.REPLICA_UNWELL, place=place, value=value, threshold=0, said=said)
+    yield Finding(Kind.REPLICA_UNWELL, place, value, 0, said)
 
 
 def judged(part: NodeHealth, before: NodeHealth | None, thresholds: Thresholds) -> NodeHealth:
@@ -170,9 +126,9 @@ def judged_figures(part: str) -> frozenset[str]:
 def unknown_of_part(part: NodeHealth, before: NodeHealth | None) -> Iterator[str]:
     """Yield keys of what is not known: all figures of a part that is down, or the missing ones."""
     place = part_place(part)
-    for rule in _rules(part):
-        if not part.up or rule.figure not in part.figures:
-            yield key_of(rule.kind, place)
+    rules = _rules(part)
+    known = {rule.kind for rule in rules if part.up and rule.figure in part.figures}
+    yield from (key_of(kind, place) for kind in {rule.kind for rule in rules} - known)
     if part.part == REDIS:
         if not part.up or _evicted(part, before) is None:
             yield key_of(Kind.EVICTIONS, place)
@@ -187,13 +143,30 @@ def _rules(part: NodeHealth) -> tuple[_Rule, ...]:
 def _evicted(part: NodeHealth, before: NodeHealth | None) -> float | None:
     """Count keys evicted since the sample before; None where that is not known.
 
-    Redis counts them since it started: fewer than before are all of a new life.
+    It counts them since it started, as MongoDB does with slow operations.
     """
-    now = part.figures.get(names.EVICTED_KEYS)
-    was = None if before is None else before.figures.get(names.EVICTED_KEYS)
+    return _risen(part, before, names.EVICTED_KEYS)
+
+
+def _risen(part: NodeHealth, before: NodeHealth | None, figure: str) -> float | None:
+    """Count what came since the sample before: fewer than then are all of a new life."""
+    now = part.figures.get(figure)
+    was = None if before is None else before.figures.get(figure)
     if now is None or was is None:
         return None
     return now - was if now >= was else now
+
+
+def counted_since(part: NodeHealth, before: NodeHealth | None, seconds: float) -> NodeHealth:
+    """Add operations that were slow since the sample before, by the minute, to those that are.
+
+    ``seconds`` lie between the two.
+    """
+    risen, running = _risen(part, before, names.SLOW_EVER), part.figures.get(names.SLOW_OPERATIONS)
+    if risen is None or running is None or seconds <= 0:
+        return part
+    slow = running + risen * 60 / max(seconds, 60)
+    return replace(part, figures={**part.figures, names.SLOW_OPERATIONS: slow})
 
 
 def part_place(part: NodeHealth) -> Place:

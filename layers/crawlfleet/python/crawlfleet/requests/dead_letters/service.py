@@ -6,7 +6,6 @@ may be repeated.
 """
 
 import time
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,20 +14,15 @@ from typing import Final
 import msgspec
 
 from crawlfleet.config.documents.biz import Biz, Tree
-from crawlfleet.config.lookup import biz_of, queue_key_of
+from crawlfleet.config.lookup import biz_of
+from crawlfleet.kernel import errors
 from crawlfleet.kernel import paging as cursors
-from crawlfleet.kernel.errors import (
-    ConflictError,
-    InvalidRequestError,
-    NotFoundError,
-    StoreUnavailableError,
-    UnknownRuleError,
-)
-from crawlfleet.kernel.ids import RequestId, State, parse_id
+from crawlfleet.kernel.ids import OWN, State, parse_id
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.paging import Listing
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
+from crawlfleet.kernel.validation import named
 from crawlfleet.requests.dead_letters.models import DeadLetterFilter, host_named
 from crawlfleet.requests.dead_letters.mongo import MongoDeadLetters
 from crawlfleet.requests.models import Entry, JournalLine, Tracked
@@ -37,12 +31,9 @@ from crawlfleet.requests.mongo.store import MongoRequestStore
 from crawlfleet.requests.outcomes import REASONS
 from crawlfleet.requests.queue.redis.queue import RedisQueue
 from crawlfleet.requests.submission.mongo import MongoRules
-from crawlfleet.requests.submission.service import (
-    Waker,
-    WakeReservations,
-    state_label,
-    wake_if_idle,
-)
+from crawlfleet.requests.submission.tracking import state_label
+from crawlfleet.requests.submission.transitions import serve_next
+from crawlfleet.requests.submission.waking import Waker, WakeReservations
 
 #: The most dead letters that one call replays or purges.
 MOST: Final = 1_000
@@ -76,7 +67,9 @@ class Changed:
 class DeadLetters:
     """List, replay and purge dead letters.
 
-    ``most`` and ``search_seconds`` bound what one call changes, and how long it searches.
+    ``most`` and ``search_seconds`` bound what one call changes, and how long it searches. What is
+    done to one dead letter is refused by NotFoundError where there is none of that id, and by
+    ConflictError where the request is not dead.
     """
 
     dead_letters: MongoDeadLetters
@@ -110,12 +103,7 @@ class DeadLetters:
         return Listing(found, resume, resume is not None)
 
     def get_dead_letter(self, tree: Tree, tenant: str, biz_name: str, text_id: str) -> Tracked:
-        """Get one dead letter, with the site's last answer.
-
-        Raises:
-            NotFoundError: there is none of that id.
-            ConflictError: it is not dead.
-        """
+        """Get one dead letter, with the site's last answer."""
         queue_key, biz = biz_of(tree, tenant, biz_name)
         return self._dead(queue_key, biz, text_id, "dead letters")
 
@@ -133,34 +121,27 @@ class DeadLetters:
         """Replay one dead letter; return it as it then stands.
 
         Raises:
-            NotFoundError: there is none of that id.
             ConflictError: it is not dead, or its time to live has passed.
             UnknownRuleError: it is to be read with the present rule, and there is none.
         """
         queue_key, biz = biz_of(tree, tenant, biz_name)
         found = self._dead(queue_key, biz, text_id, "replayed")
         if found.request.queued_at < _oldest(biz, now):
-            message = (
+            raise errors.ConflictError(
                 f"the request was queued at {found.request.queued_at.isoformat()} and its time to"
                 " live has passed: submit the page anew"
             )
-            raise ConflictError(message)
         versions = self._present(queue_key, biz, [found]) if current_rule else {}
         entries = self.dead_letters.replay(queue_key, biz, [found.request.id], versions, by, now)
         if not entries:  # somebody else was quicker
             self._dead(queue_key, biz, text_id, "replayed")
-        self._serve(queue_key, entries, [found])
+        self._serve(queue_key, entries, [found], now)
         return self.store.get(queue_key, biz, found.request.id) or found
 
     def purge_one(
         self, tree: Tree, tenant: str, biz_name: str, text_id: str, *, by: str, now: datetime
     ) -> Tracked:
-        """Purge one dead letter; return what it was.
-
-        Raises:
-            NotFoundError: there is none of that id.
-            ConflictError: it is not dead.
-        """
+        """Purge one dead letter; return what it was."""
         queue_key, biz = biz_of(tree, tenant, biz_name)
         found = self._dead(queue_key, biz, text_id, "purged")
         if not self.dead_letters.purge(queue_key, biz, [found.request.id], by, now):
@@ -188,24 +169,19 @@ class DeadLetters:
                 was changed.
         """
         queue_key, biz = biz_of(tree, tenant, biz_name)
-        dead_letters, limit, oldest = (
-            _checked(dead_letters),
-            min(limit, self.most),
-            _oldest(biz, now),
-        )
-        skipped = 0
+        dead_letters, limit = _checked(dead_letters), min(limit, self.most)
+        oldest, skipped = _oldest(biz, now), 0
         if cursor is None:
             until = min(dead_letters.until or oldest, oldest)
             gone = msgspec.structs.replace(dead_letters, until=until)
             skipped = len(self._find(queue_key, biz, gone, None, limit, now)[0])
-        alive = msgspec.structs.replace(
-            dead_letters, since=max(dead_letters.since or oldest, oldest)
-        )
+        since = max(dead_letters.since or oldest, oldest)
+        alive = msgspec.structs.replace(dead_letters, since=since)
         found, resume = self._find(queue_key, biz, alive, cursor, limit, now)
         versions = self._present(queue_key, biz, found) if current_rule else {}
         ids = [one.request.id for one in found]
         entries = self.dead_letters.replay(queue_key, biz, ids, versions, by, now) if ids else []
-        self._serve(queue_key, entries, found)
+        self._serve(queue_key, entries, found, now)
         return Changed(len(entries), skipped, resume)
 
     def purge(
@@ -222,8 +198,7 @@ class DeadLetters:
     ) -> Changed:
         """Purge dead letters, oldest first, at most ``limit`` of them."""
         queue_key, biz = biz_of(tree, tenant, biz_name)
-        limit = min(limit, self.most)
-        dead_letters = _checked(dead_letters)
+        dead_letters, limit = _checked(dead_letters), min(limit, self.most)
         found, resume = self._find(queue_key, biz, dead_letters, cursor, limit, now)
         ids = [one.request.id for one in found]
         count = self.dead_letters.purge(queue_key, biz, ids, by, now) if ids else 0
@@ -257,50 +232,42 @@ class DeadLetters:
 
     def _dead(self, queue_key: QueueKey, biz: Biz, text_id: str, done: str) -> Tracked:
         """Get the dead letter of that id; ``done`` is what only dead ones can be."""
-        request_id: RequestId = parse_id(text_id)
+        request_id = parse_id(text_id)
         found = self.store.get(queue_key, biz, request_id)
         if found is None:
-            message = f"there is no request {request_id}"
-            raise NotFoundError(message)
+            raise errors.NotFoundError(f"there is no request {request_id}")
         if found.state != State.DEAD:
-            message = f"the request is {state_label(biz, found.state)}: only dead ones are {done}"
-            raise ConflictError(message)
+            raise errors.ConflictError(_other(queue_key, biz, found, done))
         return found
 
     def _present(
         self, queue_key: QueueKey, biz: Biz, dead_letters: Iterable[Tracked]
     ) -> dict[str, str]:
-        """Freeze the present versions of the dead letters' rules; return them by rule."""
-        names = sorted(
-            {one.request.body.rule for one in dead_letters} - {""}
-        )  # "": nobody can read it
-        gone = [name for name in names if biz.reader(name) is None]
-        if gone:
-            message = f"the biz has no rule called {', '.join(map(repr, gone))} any more"
-            raise UnknownRuleError(message)
+        """Store the present versions of the dead letters' rules; return them by rule."""
+        # Without a rule are those that nobody can read.
+        names = sorted({one.request.body.rule for one in dead_letters} - {""})
+        if gone := [name for name in names if biz.reader(name) is None]:
+            there = named(biz.readers, gone[0]) or "none"
+            message = f"the biz has no rule called {', '.join(map(repr, gone))} any more; "
+            message += f"it has: {there}"
+            raise errors.UnknownRuleError(message)
         readers = {name: reader for name in names if (reader := biz.reader(name))}
         for name, reader in readers.items():
             self.rules.keep_version(queue_key, name, reader)
         return {name: reader.version for name, reader in readers.items()}
 
     def _serve(
-        self, queue_key: QueueKey, entries: list[Entry], dead_letters: Iterable[Tracked]
+        self,
+        queue_key: QueueKey,
+        entries: list[Entry],
+        dead_letters: Iterable[Tracked],
+        now: datetime,
     ) -> None:
-        """Queue pending requests where they are served next, and wake a worker.
-
-        The tick starts workers of pools.
-        """
+        """Queue pending requests where they are served next, and wake a worker."""
         pools = {one.request.id: one.request.pool for one in dead_letters}
-        by_pool: dict[str | None, list[Entry]] = defaultdict(list)
-        for entry in entries:
-            by_pool[pools.get(entry.id)].append(entry)
-        try:
-            for pool, part in by_pool.items():
-                self.queue.requeue(queue_key_of(queue_key, pool), part)
-            if None in by_pool:
-                wake_if_idle(self.workers, self.waker)
-        except StoreUnavailableError as error:
-            warn("replayed, to be queued by recovery", error)
+        pending = [(pools.get(entry.id), entry) for entry in entries]
+        if not serve_next(self.queue, self.workers, self.waker, queue_key, pending):
+            self.store.note_unqueued(queue_key, now)
 
     def _note_purge(
         self, queue_key: QueueKey, by: str, what: str, count: int, now: datetime
@@ -309,8 +276,23 @@ class DeadLetters:
         line = JournalLine(at=now, by=by, kind="purged", why=what, count=count)
         try:
             self.journal.note(queue_key, line)
-        except StoreUnavailableError as error:
+        except errors.StoreUnavailableError as error:
             warn("the journal could not be written", error)
+
+
+def _other(queue_key: QueueKey, biz: Biz, found: Tracked, done: str) -> str:
+    """Say that a request is not dead; where its state is the biz's own, which call changes that."""
+    state = state_label(biz, found.state)
+    said = f"the request is {state}: only dead ones are {done}"
+    if found.state < OWN:
+        return said
+    there = biz.transitions.get(state, ())
+    meanings = {"dead": "makes it one", "pending": "has it worked on anew"}
+    for to, meaning in meanings.items():
+        if to in there:
+            of = f"{queue_key.biz} {found.request.id} --from {state} --to {to}"
+            return f"{said}; `crawlfleet transition {of}` {meaning}"
+    return f"{said}, and the biz has no transition from {state} to dead"
 
 
 def _oldest(biz: Biz, now: datetime) -> datetime:
@@ -335,14 +317,14 @@ def _checked(dead_letters: DeadLetterFilter) -> DeadLetterFilter:
         if value is None:
             continue
         if not value or len(value) > LONGEST_TEXT:
-            raise InvalidRequestError.of(name, f"must have 1 to {LONGEST_TEXT} characters")
+            raise errors.InvalidRequestError.of(name, f"must have 1 to {LONGEST_TEXT} characters")
         if any("\ud800" <= character <= "\udfff" for character in value):
-            raise InvalidRequestError.of(name, "is not valid text")
+            raise errors.InvalidRequestError.of(name, "is not valid text")
     if dead_letters.reason is not None and dead_letters.reason not in REASONS:
-        raise InvalidRequestError.of("reason", f"is none of {', '.join(REASONS)}")
+        raise errors.InvalidRequestError.of("reason", f"is none of {', '.join(REASONS)}")
     if dead_letters.host is None:
         return dead_letters
     host = host_named(dead_letters.host)
     if host is None:
-        raise InvalidRequestError.of("host", "is no host, such as shop.example")
+        raise errors.InvalidRequestError.of("host", "is no host, such as shop.example")
     return msgspec.structs.replace(dead_letters, host=host)

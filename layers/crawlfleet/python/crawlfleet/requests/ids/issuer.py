@@ -5,36 +5,19 @@ worker number the pair (millisecond, sequence) is one growing *position*; ids ar
 every position at or below the worker number's *mark* is spent, and the mark is kept outside the
 environment, under the fence of its lease. Nothing here reads a clock: ``now_ms`` is handed in.
 
-Issuing ids in blocks (SPEC.md A2): lease a worker number, advance its mark, hand out the ids.
-
-The mark lives beside the lease and every block advances it there, so an environment that was
-frozen, or whose number went to another meanwhile, is refused before it can issue anything.
-
-Where ids come from, and the numbers that keep them apart.
-
-The worker number that an id-issuer holds.
+Ids are issued in blocks: lease a worker number, advance its mark, hand out the ids. The mark lives
+beside the lease and every block advances it there, so an environment that was frozen, or whose
+number went to another meanwhile, is refused before it can issue anything.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
-from crawlfleet.kernel.errors import (
-    ClockSteppedBackError,
-    IdsError,
-    StoreUnavailableError,
-    WorkerNumbersExhaustedError,
-)
-from crawlfleet.kernel.ids import (
-    SEQUENCE_BITS,
-    SNOWFLAKE_EPOCH_MS,
-    TIME_SHIFT,
-    Block,
-    IdKind,
-    RequestId,
-)
+from crawlfleet.kernel import errors, ids
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import Clock, from_ms, to_ms
 
@@ -48,7 +31,7 @@ class LeasedNumber(msgspec.Struct, frozen=True, kw_only=True):
 
 
 WORKER_NUMBERS: Final = 1024
-PER_MILLISECOND: Final = 1 << SEQUENCE_BITS
+PER_MILLISECOND: Final = 1 << ids.SEQUENCE_BITS
 
 #: Unused positions of this many past milliseconds may still be issued, so that a block of 400,000
 #: never waits. Ids are therefore time-ordered to this much.
@@ -84,7 +67,7 @@ Allotment: TypeAlias = Allot | Wait | SteppedBack
 
 def position(now_ms: int, sequence: int = 0) -> int:
     """Return the position of a moment, in epoch milliseconds, and a sequence number."""
-    return ((now_ms - SNOWFLAKE_EPOCH_MS) << SEQUENCE_BITS) + sequence
+    return ((now_ms - ids.SNOWFLAKE_EPOCH_MS) << ids.SEQUENCE_BITS) + sequence
 
 
 def first_mark(now_ms: int) -> int:
@@ -95,7 +78,7 @@ def first_mark(now_ms: int) -> int:
 def allot(mark: int, now_ms: int, count: int) -> Allotment:
     """Decide which ``count`` positions come next: never one at or below what was issued.
 
-    >>> allot(mark=0, now_ms=SNOWFLAKE_EPOCH_MS + 1000, count=2)
+    >>> allot(mark=0, now_ms=ids.SNOWFLAKE_EPOCH_MS + 1000, count=2)
     Allot(start=3686400, end=3686402)
     """
     start = max(mark, position(now_ms - WINDOW_MS))
@@ -112,20 +95,20 @@ def runs(worker: int, allotted: Allot) -> list[tuple[int, int]]:
     >>> runs(5, Allot(4094, 4098))
     [(24574, 2), (4214784, 2)]
     """
-    found = []
-    at = allotted.start
+    found, at = [], allotted.start
     while at < allotted.end:
         millisecond, sequence = divmod(at, PER_MILLISECOND)
         size = min(PER_MILLISECOND - sequence, allotted.end - at)
-        found.append(((millisecond << TIME_SHIFT) | (worker << SEQUENCE_BITS) | sequence, size))
+        first = (millisecond << ids.TIME_SHIFT) | (worker << ids.SEQUENCE_BITS) | sequence
+        found.append((first, size))
         at += size
     return found
 
 
 class IdSource(Protocol):
-    """Give a submission its ids."""
+    """Give a submission its ids; a Protocol, as the fleet, which calls the issuer, stands above."""
 
-    def take(self, queue_key: QueueKey, kind: IdKind, count: int) -> list[RequestId]:
+    def take(self, queue_key: QueueKey, kind: ids.IdKind, count: int) -> list[ids.RequestId]:
         """Give ``count`` ids never given before, roughly in time order.
 
         Raises:
@@ -161,31 +144,21 @@ BLOCK_LIFE: Final = timedelta(seconds=10)
 TRIES: Final = 8
 
 
+@dataclass(slots=True)
 class Issuer:
     """Issue Snowflake ids under one environment's worker number.
 
-    Args:
-        authorities: Where numbers are leased, the preferred one first; they share out the numbers
-            between them, so that ids go on when one does not answer.
-        holder: Names this environment in the lease.
-        clock: The time.
-        sleep: Waits that many seconds.
+    ``authorities`` lease numbers, the preferred one first; they share out the numbers between them,
+    so that ids go on when one does not answer. ``holder`` names this environment in the lease.
     """
 
-    def __init__(
-        self,
-        authorities: Sequence[WorkerNumbers],
-        holder: str,
-        clock: Clock,
-        sleep: Callable[[float], None],
-    ) -> None:
-        self._authorities = authorities
-        self._holder = holder
-        self._clock = clock
-        self._sleep = sleep
-        self._leased: tuple[WorkerNumbers, LeasedNumber] | None = None
+    authorities: Sequence[WorkerNumbers]
+    holder: str
+    clock: Clock
+    sleep: Callable[[float], None]
+    _leased: tuple[WorkerNumbers, LeasedNumber] | None = field(default=None, init=False)
 
-    def issue(self, count: int) -> Block:
+    def issue(self, count: int) -> ids.Block:
         """Issue ``count`` Snowflake ids that no other call, here or elsewhere, gives.
 
         Raises:
@@ -194,43 +167,38 @@ class Issuer:
             StoreUnavailableError: no authority answers.
         """
         for _ in range(TRIES):
-            now = self._clock()
+            now = self.clock()
             authority, leased = self._leased or self._lease(now)
             decision = allot(leased.mark, to_ms(now), count)
             if isinstance(decision, SteppedBack):
                 message = f"the clock is {decision.milliseconds} ms behind ids already issued"
-                raise ClockSteppedBackError(message)
+                raise errors.ClockSteppedBackError(message)
             if isinstance(decision, Wait):
                 self._leased = authority, leased
-                self._sleep(decision.milliseconds / 1000)
+                self.sleep(decision.milliseconds / 1000)
                 continue
             self._leased = None
             if self._advance(authority, leased, decision.end, now):
                 renewed = LeasedNumber(number=leased.number, fence=leased.fence, mark=decision.end)
                 self._leased = authority, renewed
-                return Block(runs=tuple(runs(leased.number, decision)), expires_at=_block_end(now))
-        message = f"no worker number could be kept in {TRIES} tries"
-        raise IdsError(message)
+                expires_at = from_ms(to_ms(now + BLOCK_LIFE))
+                return ids.Block(runs=tuple(runs(leased.number, decision)), expires_at=expires_at)
+        raise errors.IdsError(f"no worker number could be kept in {TRIES} tries")
 
     @staticmethod
     def _advance(authority: WorkerNumbers, leased: LeasedNumber, mark: int, now: datetime) -> bool:
         try:
             return authority.advance(leased, mark, to_ms(now), TERM // timedelta(milliseconds=1))
-        except StoreUnavailableError:
-            # Whether the mark moved is not known: this number is left to its lease, another is
-            # taken.
+        except errors.StoreUnavailableError:
+            # Whether the mark moved is not known: the number is left to its lease, another taken.
             return False
 
     def _lease(self, now: datetime) -> tuple[WorkerNumbers, LeasedNumber]:
-        failure: StoreUnavailableError | WorkerNumbersExhaustedError | None = None
-        for authority in self._authorities:
+        failure: errors.StoreUnavailableError | errors.WorkerNumbersExhaustedError | None = None
+        for authority in self.authorities:
             try:
                 term_ms = TERM // timedelta(milliseconds=1)
-                return authority, authority.lease(self._holder, to_ms(now), term_ms)
-            except (StoreUnavailableError, WorkerNumbersExhaustedError) as error:
+                return authority, authority.lease(self.holder, to_ms(now), term_ms)
+            except (errors.StoreUnavailableError, errors.WorkerNumbersExhaustedError) as error:
                 failure = error
-        raise failure or IdsError("there is no authority for worker numbers")
-
-
-def _block_end(now: datetime) -> datetime:
-    return from_ms(to_ms(now + BLOCK_LIFE))
+        raise failure or errors.IdsError("there is no authority for worker numbers")

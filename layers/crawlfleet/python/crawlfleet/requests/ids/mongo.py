@@ -28,9 +28,7 @@ class MongoWorkerNumbers:
     def __init__(
         self, nodes: MongoNodes, first: int = FIRST_NUMBER, last: int = LAST_NUMBER
     ) -> None:
-        self._nodes = nodes
-        self._first = first
-        self._last = last
+        self._nodes, self._first, self._last = nodes, first, last
 
     def lease(self, holder: str, now_ms: int, term_ms: int) -> LeasedNumber:
         """Lease the number that has been free for longest, for ``term_ms``."""
@@ -47,9 +45,8 @@ class MongoWorkerNumbers:
         leased = LeasedNumber(number=int(found["_id"]), fence=fence, mark=mark)
         if found["mark"] is None:
             with border():
-                self._numbers().update_one(
-                    {"_id": leased.number, "fence": fence}, {"$set": {"mark": mark}}
-                )
+                mine = {"_id": leased.number, "fence": fence}
+                self._numbers().update_one(mine, {"$set": {"mark": mark}})
         return leased
 
     def advance(self, leased: LeasedNumber, mark: int, now_ms: int, term_ms: int) -> bool:

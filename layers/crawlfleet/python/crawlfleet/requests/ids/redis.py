@@ -18,11 +18,8 @@ class RedisWorkerNumbers:
     A fence is ``count:nonce:holder``: the count tells the order, the nonce keeps a fence unique
     when the count was lost with Redis, the holder tells people who it is.
 
-    Args:
-        connection: The stage's Redis.
-        numbers: Those given here. Another part may serve the rest while Redis is down, so two
-            parts' ranges never overlap.
-        fleet: Keeps fleets apart that share a Redis.
+    ``numbers`` are those given here: another part may serve the rest while Redis is down, so two
+    parts' ranges never overlap. ``fleet`` keeps fleets apart that share a Redis.
     """
 
     def __init__(
@@ -34,8 +31,7 @@ class RedisWorkerNumbers:
     ) -> None:
         if not numbers or numbers.step != 1 or numbers[0] < 0 or numbers[-1] >= WORKER_NUMBERS:
             raise ValueError(f"worker numbers lie in 0..{WORKER_NUMBERS - 1}, not in {numbers}")
-        self._redis = connection
-        self._numbers = numbers
+        self._redis, self._numbers = connection, numbers
         keys = fleet_keys(fleet)
         self._keys = (keys.numbers, keys.fences, keys.marks, keys.fence_count)
 

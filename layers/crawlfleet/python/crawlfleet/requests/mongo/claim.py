@@ -29,6 +29,12 @@ from crawlfleet.requests.routing import Shard
 _UNREAD: Final = dict.fromkeys(("log", "call", "error", "reason", "answer", "due"), 0)
 _UNREADABLE: Final = "the stored body cannot be read"
 _CLAIMABLE_WHEN_DUE: Final = {"$in": [int(State.WAITING), int(State.LEASED)]}
+#: As if it had not been claimed.
+_RELEASED: Final[Document] = {
+    "$set": {"flag": int(State.PENDING)},
+    "$inc": {"attempts": -1},
+    "$unset": {"token": "", "due": ""},
+}
 
 
 class MongoClaims:
@@ -76,9 +82,8 @@ class MongoClaims:
                 if taken < len(part):
                     ended = {**match, "flag": _CLAIMABLE_WHEN_DUE, "due": {"$lte": now}}
                     collection.update_many(ended, change, hint=BY_ID)
-                owned = collection.find(
-                    {"_id": match["_id"], "token": token}, projection=_UNREAD, hint=BY_ID
-                )
+                mine = {"_id": match["_id"], "token": token}
+                owned = collection.find(mine, projection=_UNREAD, hint=BY_ID)
                 confirmed, unreadable = _confirmed(collection, owned, alive, token)
                 for document in unreadable:
                     self._give_up(queue_key, biz, shard, document, token, now)
@@ -126,9 +131,8 @@ class MongoClaims:
         def look(shard: Shard, part: list[Entry]) -> list[tuple[Entry, datetime]]:
             with border():
                 match = {**_matching(queue_key, part), "flag": _CLAIMABLE_WHEN_DUE}
-                found = self._shards.requests(queue_key, biz, shard).find(
-                    match, projection=["ts", "due"], hint=BY_ID
-                )
+                requests = self._shards.requests(queue_key, biz, shard)
+                found = requests.find(match, projection=["ts", "due"], hint=BY_ID)
                 dues = {(one["_id"], to_ms(one["ts"])): one["due"] for one in found}
             places = [(entry, dues.get((entry.id, entry.ts))) for entry in part]
             return [(entry, due_at) for entry, due_at in places if due_at is not None]
@@ -144,10 +148,8 @@ class MongoClaims:
         def renew_in(shard: Shard, part: list[Claim]) -> set[RequestId]:
             with border():
                 collection = self._shards.requests(queue_key, biz, shard)
-                updates = [
-                    UpdateMany(owned(group), {"$set": {"due": until}}, hint=BY_ID)
-                    for group in by_token(part)
-                ]
+                change = {"$set": {"due": until}}
+                updates = [UpdateMany(owned(g), change, hint=BY_ID) for g in by_token(part)]
                 if collection.bulk_write(updates, ordered=False).matched_count < len(part):
                     return missing(collection, part)
             return set()
@@ -165,12 +167,7 @@ class MongoClaims:
         now: datetime,
     ) -> None:
         """Make claimed requests pending again, without an attempt counted."""
-        change = {
-            "$set": {"flag": int(State.PENDING)},
-            "$inc": {"attempts": -1},
-            "$unset": {"token": "", "due": ""},
-            "$push": pushed(event(now, State.PENDING, worker, why)),
-        }
+        change = {**_RELEASED, "$push": pushed(event(now, State.PENDING, worker, why))}
 
         def release_in(shard: Shard, part: list[Claim]) -> None:
             with border():
@@ -241,18 +238,11 @@ def _confirmed(
                 request = request_of(document)
             except (msgspec.DecodeError, UnicodeDecodeError):
                 unreadable.append(document)
-                continue
-            attempt = document["attempts"]
-            won.append(Claim(request=request, entry=entry, token=token, attempt=attempt))
+            else:
+                attempt = document["attempts"]
+                won.append(Claim(request=request, entry=entry, token=token, attempt=attempt))
             continue
         # Its ts was another entry's of the same batch: no entry is of this request.
-        collection.update_one(
-            {"_id": document["_id"], "token": token},
-            {
-                "$set": {"flag": int(State.PENDING)},
-                "$inc": {"attempts": -1},
-                "$unset": {"token": "", "due": ""},
-                "$pop": {"log": 1},
-            },
-        )
+        change = {**_RELEASED, "$pop": {"log": 1}}
+        collection.update_one({"_id": document["_id"], "token": token}, change)
     return won, unreadable

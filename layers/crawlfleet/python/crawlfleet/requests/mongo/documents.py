@@ -8,6 +8,8 @@ A request::
     job      the job it belongs to; missing for single submissions
     priority 0 to 10; missing where it is the usual one, 5
     pool     the workers that alone may have it; missing where any usual one may
+    trace    the id of its trace; missing where it is not traced
+    user     whom its tenant has named as the one that it is for; missing where it has not
     call     the insertion that wrote it: a failed one takes back its own and nothing else; below 0
              until the ledger has counted it as submitted
     attempts, worker, token, due, records     from the first claim on
@@ -15,16 +17,20 @@ A request::
              [[name, value]], seconds, sample}, the sample only of dead letters
     host, url, rule   of a dead letter: what it is found by, as nothing looks into data
     parts    how many parts of its records were stored while its page was still being read
-    log      the timeline after submission: [{at, flag, by, why}], the last 50
+    log      the timeline after submission: [{at, flag, by, why}], the last 50; of attempts also
+             peers, the addresses that were asked
 
 ``due`` is when recovery shall look at it: the end of the lease, or the time of the next attempt.
 
 Counters count for ever, in the transaction that does what is counted (SPEC.md H1). They are
 documents of the ``counts`` of a biz and database::
 
-    {_id: {k: "biz", s: slot}, submitted, done, dead, cancelled, expired}
+    {_id: {k: "biz", s: slot}, submitted, done, dead, cancelled, expired, own: {state: count}}
     {_id: {k: "job", j: job, s: slot}, the same, at: when it was last counted}
     {_id: {k: "swept"}, last: when recovery last completed there}
+
+``own`` are the biz's own states in which a request has ended; in its other ones requests are
+counted as those that are pending are: by looking.
 
 A term is the sum over the slots. Transactions that write one document at the same moment undo each
 other, so each takes a slot by chance, and another one when it is done again.
@@ -32,11 +38,12 @@ other, so each takes a slot by chance, and another one when it is done again.
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import islice
 from typing import Final, TypeAlias
+from urllib.parse import quote, unquote
 
 import msgspec
 from pymongo import MongoClient, UpdateOne
@@ -44,13 +51,13 @@ from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
-from crawlfleet.kernel.ids import RequestId, State
+from crawlfleet.kernel.ids import OWN, OWN_FINAL, RequestId, State
 from crawlfleet.kernel.mongo.connection import Document, MetAnotherError, in_transaction
 from crawlfleet.kernel.page import SAMPLE_BYTES, Answer
 from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, QueueKey
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.kernel.urls import plain_host_of as host_of
-from crawlfleet.requests.models import Body, Entry, Event, Request, Tracked
+from crawlfleet.requests.models import Body, Coverage, Entry, Event, Request, Tracked
 from crawlfleet.requests.mongo.sharding import BY_ID, BY_TIME
 from crawlfleet.requests.outcomes import Dead, Retry
 
@@ -61,6 +68,10 @@ LONGEST_ERROR: Final = 2_000
 LONGEST_URL: Final = 2_000
 _LONGEST_REASON: Final = 100
 _MOST_HEADERS: Final = 30
+#: What a request has of its last attempt, and of its death, that is gone when it begins anew.
+LEFT_BEHIND: Final[Document] = dict.fromkeys(
+    ("error", "reason", "answer", "host", "url", "rule", "token", "due", "worker"), ""
+)
 #: What an entry is made of.
 ENTRY_FIELDS: Final = ("_id", "ts", "priority")
 
@@ -85,6 +96,10 @@ def new_document(request: Request, call: int) -> Document:
         document["priority"] = request.priority
     if request.pool is not None:
         document["pool"] = request.pool
+    if request.trace is not None:
+        document["trace"] = request.trace
+    if request.user is not None:
+        document["user"] = request.user
     return document
 
 
@@ -125,12 +140,17 @@ def _request(document: Document, body: Body) -> Request:
         job=document.get("job"),
         priority=document.get("priority", DEFAULT_PRIORITY),
         pool=document.get("pool"),
+        trace=document.get("trace"),
+        user=document.get("user"),
     )
 
 
-def event(at: datetime, state: State, by: str, why: str) -> Document:
+def event(at: datetime, state: int, by: str, why: str, peers: Sequence[str] = ()) -> Document:
     """Write one line of the timeline."""
-    return {"at": at, "flag": int(state), "by": by, "why": clean(why, 500)}
+    line: Document = {"at": at, "flag": int(state), "by": by, "why": clean(why, 500)}
+    if peers:
+        line["peers"] = list(peers)
+    return line
 
 
 def clean(text: str, length: int) -> str:
@@ -149,7 +169,13 @@ def tracked_of(document: Document) -> Tracked:
         at=document["ts"], state=State.PENDING, by=document.get("by", "router"), why="submitted"
     )
     lines = [
-        Event(at=line["at"], state=State(line["flag"]), by=line["by"], why=line["why"])
+        Event(
+            at=line["at"],
+            state=int(line["flag"]),
+            by=line["by"],
+            why=line["why"],
+            peers=tuple(line.get("peers", ())),
+        )
         for line in document.get("log", ())
     ]
     try:
@@ -158,7 +184,7 @@ def tracked_of(document: Document) -> Tracked:
         request = _request(document, Body(url="", rule="", rule_version=""))
     return Tracked(
         request=request,
-        state=document["flag"],
+        state=int(document["flag"]),
         attempts=document.get("attempts", 0),
         timeline=(submitted, *lines),
         worker=document.get("worker"),
@@ -231,11 +257,20 @@ def _answer_of(stored: Document) -> Answer:
     )
 
 
+_ENDED: Final = [int(State.DONE), int(State.DEAD), int(State.CANCELLED), int(State.EXPIRED)]
+#: The flags of what has not ended, of that of it which no worker has, and of that which is in a
+#: state of the biz's own.
+UNENDED: Final[Document] = {"$gte": 0, "$lt": OWN_FINAL, "$nin": _ENDED}
+UNLEASED: Final[Document] = {**UNENDED, "$nin": [*_ENDED, int(State.LEASED)]}
+OWN_OPEN: Final[Document] = {"$gte": OWN, "$lt": OWN_FINAL}
+
 #: What is counted, by job (None: of no job) and term of the ledger.
 Tally: TypeAlias = Counter[tuple[str | None, str]]
 
 #: The terms that are counted for ever.
 TERMS: Final = ("submitted", "done", "dead", "cancelled", "expired")
+#: Before the number of a final state of the biz's own, whose term is ``own.1000``.
+OWN_TERM: Final = "own."
 SWEPT: Final[Document] = {"k": "swept"}
 
 _SLOTS: Final = 64
@@ -245,9 +280,64 @@ _OLD_SLOTS: Final = 1_000
 _DUPLICATE_KEY: Final = 11000
 
 
+#: What the pages of a job were read to, by rule; the terms of coverage begin with it.
+_READ: Final = "read."
+_COVERED: Final = ("pages", "records", "rejected")
+
+
+def read_terms(rule: str, coverages: Sequence[Coverage]) -> Iterator[tuple[str, int]]:
+    """Yield the coverage of a job's pages, as terms; a field without any value counts 0.
+
+    >>> terms = dict(read_terms("a.b", [Coverage(records=2, fields={"x": 0, "y": 1})] * 3))
+    >>> terms["read.a%2Eb.records"], terms["read.a%2Eb.fields.x"], terms["read.a%2Eb.fields.y"]
+    (6, 0, 3)
+    """
+    place = f"{_READ}{_part(rule)}"
+    for name in _COVERED:
+        yield f"{place}.{name}", sum(getattr(one, name) for one in coverages)
+    # Names are written once for all pages: a worker does this for each batch that it settles.
+    fields: dict[str, int] = {}
+    for one in coverages:
+        for name, count in one.fields.items():
+            fields[name] = fields.get(name, 0) + count
+    for name, count in fields.items():
+        yield f"{place}.fields.{_part(name)}", count
+
+
+def _part(name: str) -> str:
+    """Write a name as a part of a path, which neither dots nor dollars are."""
+    return quote(name, safe="").replace(".", "%2E") or "%"
+
+
+def coverages_of(counted: Iterable[Document]) -> dict[str, Coverage]:
+    """Sum up what counters of one job have read, by rule."""
+    found: dict[str, Coverage] = {}
+    for document in counted:
+        for part, read in document.get("read", {}).items():
+            rule = unquote(part)
+            before = found.get(rule, Coverage())
+            fields = Counter(before.fields)
+            for name, count in read.get("fields", {}).items():
+                fields[unquote(name) if name != "%" else ""] += int(count)
+            sums = {name: getattr(before, name) + int(read.get(name, 0)) for name in _COVERED}
+            found[rule] = Coverage(**sums, fields=dict(fields))
+    return found
+
+
 def tally_of(jobs: Iterable[str | None], term: str) -> Tally:
     """Count one of the term for each request, given by its job."""
     return Counter((job, term) for job in jobs)
+
+
+def term_of(flag: int) -> str | None:
+    """Return the term that counts requests in this state for ever; None where they are open.
+
+    >>> term_of(State.DONE), term_of(State.WAITING), term_of(OWN), term_of(OWN_FINAL)
+    ('done', None, None, 'own.1000')
+    """
+    if flag >= OWN_FINAL:
+        return f"{OWN_TERM}{flag}"
+    return State(flag).label if flag in _ENDED else None
 
 
 def book(counts: Collection[Document], tally: Tally, at: datetime, session: ClientSession) -> None:
@@ -255,7 +345,8 @@ def book(counts: Collection[Document], tally: Tally, at: datetime, session: Clie
     biz: Counter[str] = Counter()
     jobs: dict[str, Counter[str]] = {}
     for (job, term), number in tally.items():
-        biz[term] += number
+        if not term.startswith(_READ):
+            biz[term] += number
         if job is not None:
             jobs.setdefault(job, Counter())[term] += number
     book_apart(counts, biz, jobs, at, session)
@@ -275,20 +366,15 @@ def book_apart(
         slot = random.randrange(_SLOTS)  # noqa: S311
         changes.append(({"k": "biz", "s": slot}, {"$inc": dict(biz)}))
     for job, terms in jobs.items():
-        slot = random.randrange(_JOB_SLOTS)  # noqa: S311
-        changes.append(
-            ({"k": "job", "j": job, "s": slot}, {"$inc": dict(terms), "$max": {"at": at}})
-        )
+        of_job = {"k": "job", "j": job, "s": random.randrange(_JOB_SLOTS)}  # noqa: S311
+        changes.append((of_job, {"$inc": dict(terms), "$max": {"at": at}}))
     try:
         if len(changes) == 1:
             [(key, change)] = changes
             counts.update_one({"_id": key}, change, upsert=True, session=session)
         elif changes:
-            counts.bulk_write(
-                [UpdateOne({"_id": key}, change, upsert=True) for key, change in changes],
-                ordered=False,
-                session=session,
-            )
+            updates = [UpdateOne({"_id": key}, change, upsert=True) for key, change in changes]
+            counts.bulk_write(updates, ordered=False, session=session)
     except DuplicateKeyError as error:
         raise MetAnotherError from error
     except BulkWriteError as error:

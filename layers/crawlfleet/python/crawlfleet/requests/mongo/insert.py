@@ -91,15 +91,13 @@ class ShardInsertion:
             existing = _taken(self._requests, requests, session)
             new = list({r.id: r for r in reversed(requests) if r.id not in existing}.values())
             # Of an id that comes twice the first is stored, and the other one finds it there.
-            existing |= _repeated(requests)
+            times = Counter(request.id for request in requests)
+            existing |= {request_id for request_id, count in times.items() if count > 1}
         if not new:
             return existing
+        documents = [new_document(request, self._call) for request in new]
         try:
-            self._requests.insert_many(
-                [new_document(request, self._call) for request in new],
-                ordered=False,
-                session=session,
-            )
+            self._requests.insert_many(documents, ordered=False, session=session)
         except BulkWriteError as error:
             if not _only_duplicates(error):
                 raise
@@ -129,13 +127,11 @@ class ShardInsertion:
             "flag": int(State.PENDING),
             "attempts": {"$exists": False},
         }
-        projection = ["job", "call", "ts"]
+        fields = ["job", "call", "ts"]
 
         def take_back(session: ClientSession) -> None:
-            found = list(
-                self._requests.find(match, projection=projection, hint=BY_ID, session=session)
-            )
-            if found:
+            mine = self._requests.find(match, projection=fields, hint=BY_ID, session=session)
+            if found := list(mine):
                 chosen = {"_id": {"$in": [document["_id"] for document in found]}}
                 self._requests.delete_many(chosen, hint=BY_ID, session=session)
             tally = tally_of((d.get("job") for d in found if d["call"] > 0), "submitted")
@@ -154,8 +150,7 @@ class MongoInsertion:
     """Insert batches; ``into`` makes the insertion into one shard."""
 
     def __init__(self, shards: Shards, into: type[ShardInsertion] = ShardInsertion) -> None:
-        self._shards = shards
-        self._into = into
+        self._shards, self._into = shards, into
 
     def insert(
         self,
@@ -240,14 +235,6 @@ def _taken(
     match = {"_id": {"$in": [request.id for request in requests]}}
     found = collection.find(match, projection=["_id"], hint=BY_ID, session=session)
     return {read_id(document["_id"]) for document in found}
-
-
-def _repeated(requests: Sequence[Request]) -> set[RequestId]:
-    seen: set[RequestId] = set()
-    repeated: set[RequestId] = set()
-    for request in requests:
-        (repeated if request.id in seen else seen).add(request.id)
-    return repeated
 
 
 def _together(parts: Sequence[Inserted]) -> Inserted:

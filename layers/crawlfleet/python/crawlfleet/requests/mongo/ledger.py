@@ -21,36 +21,22 @@ from pymongo.errors import DuplicateKeyError, OperationFailure
 
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.kernel.errors import StoreUnavailableError
-from crawlfleet.kernel.ids import State
-from crawlfleet.kernel.mongo.connection import (
-    TRANSACTION_SECONDS,
-    Document,
-    MongoNodes,
-    border,
-    in_transaction,
-)
+from crawlfleet.kernel.ids import OWN, OWN_FINAL, State
+from crawlfleet.kernel.mongo import connection
+from crawlfleet.kernel.mongo.connection import Document
 from crawlfleet.kernel.queue_key import QueueKey
-from crawlfleet.requests.models import Correction, JournalLine, Ledger
+from crawlfleet.requests.models import Correction, Coverage, JournalLine, Ledger
+from crawlfleet.requests.mongo import documents, sharding
 from crawlfleet.requests.mongo.documents import (
+    OWN_OPEN,
+    OWN_TERM,
     SWEPT,
     TERMS,
     book_apart,
     clean,
     forget_jobs,
-    slots_of,
 )
-from crawlfleet.requests.mongo.sharding import (
-    BY_COUNTING,
-    BY_ID,
-    BY_JOB,
-    BY_STATE,
-    ByShard,
-    Shards,
-    all_of,
-    any_of,
-    job_life,
-    on_nodes,
-)
+from crawlfleet.requests.mongo.sharding import BY_COUNTING, BY_ID, BY_JOB, ByShard, Shards, on_nodes
 from crawlfleet.requests.routing import Shard, all_shards
 
 #: How long a line is kept.
@@ -63,13 +49,12 @@ LONGEST_NAME: Final = 128
 class MongoJournal:
     """Keep the journal of each biz on the home node: lines by time, for a month."""
 
-    def __init__(self, nodes: MongoNodes) -> None:
-        self._nodes = nodes
-        self._sure = False
+    def __init__(self, nodes: connection.MongoNodes) -> None:
+        self._nodes, self._sure = nodes, False
 
     def note(self, queue_key: QueueKey, line: JournalLine) -> None:
         """Keep a line."""
-        with border():
+        with connection.border():
             self._lines().insert_one(
                 {
                     "tenant": queue_key.tenant,
@@ -86,21 +71,13 @@ class MongoJournal:
         self, queue_key: QueueKey, since: datetime, until: datetime, limit: int
     ) -> list[JournalLine]:
         """List the lines from ``since`` on and before ``until``, oldest first."""
-        match = {
-            "tenant": queue_key.tenant,
-            "biz": queue_key.biz,
-            "at": {"$gte": since, "$lt": until},
-        }
-        with border():
+        span = {"$gte": since, "$lt": until}
+        match = {"tenant": queue_key.tenant, "biz": queue_key.biz, "at": span}
+        with connection.border():
             cursor = self._lines().find(match).sort([("at", ASCENDING), ("_id", ASCENDING)])
+            names = ("at", "by", "kind", "why")
             return [
-                JournalLine(
-                    at=line["at"],
-                    by=line["by"],
-                    kind=line["kind"],
-                    why=line["why"],
-                    count=int(line["count"]),
-                )
+                JournalLine(**{name: line[name] for name in names}, count=int(line["count"]))
                 for line in cursor.limit(limit)
             ]
 
@@ -110,12 +87,8 @@ class MongoJournal:
             # `_id` keeps what happened within one millisecond in an order that stays.
             order = [(name, ASCENDING) for name in ("tenant", "biz", "at", "_id")]
             life = int(LIFE.total_seconds())
-            lines.create_indexes(
-                [
-                    IndexModel(order, name="by_time"),
-                    IndexModel([("at", ASCENDING)], name="ttl", expireAfterSeconds=life),
-                ]
-            )
+            ttl = IndexModel([("at", ASCENDING)], name="ttl", expireAfterSeconds=life)
+            lines.create_indexes([IndexModel(order, name="by_time"), ttl])
             self._sure = True
         return lines
 
@@ -128,10 +101,8 @@ AUDIT_SECONDS: Final = 60.0
 #: Jobs that a correction names; it counts them all.
 _NAMED: Final = 10
 
-#: The first flag of a biz's own states.
-_OWN: Final = 100
 _IN_FLIGHT: Final[Document] = {"flag": {"$in": [int(State.LEASED), int(State.WAITING)]}}
-_OTHERS: Final[Document] = {"flag": {"$gte": _OWN}}
+_OTHERS: Final[Document] = {"flag": OWN_OPEN}
 _PENDING: Final[Document] = {"flag": int(State.PENDING)}
 #: The server cannot read a collection as it was before its newest index; a moment later it can.
 _NOT_YET: Final = frozenset({239, 246})
@@ -140,21 +111,18 @@ _NOT_YET: Final = frozenset({239, 246})
 class MongoLedgers:
     """Count the requests of bizs and jobs by state."""
 
-    def __init__(self, nodes: MongoNodes) -> None:
-        self._nodes = nodes
-        self._shards = Shards(nodes)
+    def __init__(self, nodes: connection.MongoNodes) -> None:
+        self._nodes, self._shards = nodes, Shards(nodes)
 
     def totals(
         self, queue_key: QueueKey, biz: Biz, now: datetime, job: str | None = None
     ) -> Ledger:
         """Count in O(1): counters, and an index count of what is in flight.
 
-        Given up after some seconds. ``pending`` is what remains, so that the difference is always
-        0.
+        Given up after some seconds. ``pending`` is what remains: the difference is always 0.
         """
         found = self._look(queue_key, biz, job, self._nodes.waits.glance, everything=False)
-        rest = found.open - found.leased - found.waiting - found.others
-        return replace(found, pending=max(0, rest))
+        return replace(found, pending=max(0, found.difference))
 
     def audit(
         self,
@@ -176,10 +144,9 @@ class MongoLedgers:
         self, queue_key: QueueKey, biz: Biz, job: str | None, within: float, *, everything: bool
     ) -> Ledger:
         def look_at(node: str, parts: ByShard[None]) -> tuple[Counter[str], Counter[int]]:
-            with border(within):
-                books = [
-                    _Book(self._shards, queue_key, biz, shards) for shards in _by_database(parts)
-                ]
+            with connection.border(within):
+                databases = _by_database(parts)
+                books = [_Book(self._shards, queue_key, biz, shards) for shards in databases]
                 return _at_one_moment(
                     self._nodes.client(node),
                     lambda session: _summed(
@@ -188,17 +155,39 @@ class MongoLedgers:
                     ),
                 )
 
-        done = all_of(on_nodes(_by_node(biz), look_at))
+        done = sharding.all_of(on_nodes(_by_node(biz), look_at))
         terms, flags = _summed(done)
-        own = {flag: flags[flag] for flag in sorted({*flags, *biz.states.values()}) if flag >= _OWN}
+        own = Counter({flag: flags[flag] for flag in flags if OWN <= flag < OWN_FINAL})
+        own.update(
+            {
+                int(term.removeprefix(OWN_TERM)): count
+                for term, count in terms.items()
+                if term.startswith(OWN_TERM)
+            }
+        )
         return Ledger(
             **{term: terms[term] for term in TERMS},
             pending=flags[State.PENDING],
             leased=flags[State.LEASED],
             waiting=flags[State.WAITING],
-            others=sum(own.values()),
-            own=own,
+            own={flag: own[flag] for flag in sorted({*own, *biz.states.values()})},
         )
+
+    def coverage(self, queue_key: QueueKey, biz: Biz, job: str) -> dict[str, Coverage]:
+        """Return what the pages of a job were read to, by rule: each page that is done once."""
+
+        def look_at(_: str, parts: ByShard[None]) -> list[Document]:
+            with connection.border(self._nodes.waits.glance):
+                return [
+                    slot
+                    for shards in _by_database(parts)
+                    for slot in self._shards.counts(queue_key, biz, shards[0]).find(
+                        documents.slots_of({"k": "job", "j": job}), projection=["read"], hint=BY_ID
+                    )
+                ]
+
+        found = sharding.all_of(on_nodes(_by_node(biz), look_at))
+        return documents.coverages_of(slot for slots in found for slot in slots)
 
     def reconcile(self, queue_key: QueueKey, biz: Biz, now: datetime) -> list[Correction]:
         """Book what MongoDB may have removed uncounted while no recovery ran, then note this round.
@@ -212,17 +201,20 @@ class MongoLedgers:
             found = (self._reconcile(queue_key, biz, shards, now) for shards in _by_database(parts))
             return [correction for correction in found if correction]
 
-        done = any_of(on_nodes(_by_node(biz), reconcile_on))
+        done = sharding.any_of(on_nodes(_by_node(biz), reconcile_on))
         return [correction for corrections in done for correction in corrections]
 
     def _reconcile(
         self, queue_key: QueueKey, biz: Biz, shards: Sequence[Shard], now: datetime
     ) -> Correction | None:
         shard = shards[0]
-        with border(AUDIT_SECONDS):
+        with connection.border(AUDIT_SECONDS):
+            if not any(self._shards.is_begun(queue_key, biz, one) for one in shards):
+                return None
             counts = self._shards.counts(queue_key, biz, shard, made_sure=True)
             client = self._nodes.client(shard.node)
-            forget_jobs(client, counts, now - job_life(biz), partial(self._still_open, queue_key))
+            before = now - sharding.job_life(biz)
+            forget_jobs(client, counts, before, partial(self._still_open, queue_key))
             swept = counts.find_one({"_id": SWEPT})
             last = swept["last"] if swept else None
             # What expired right after the last sweep can be gone as soon as the grace has passed.
@@ -247,8 +239,8 @@ class MongoLedgers:
             book_apart(counts, terms, jobs, now, session)
             return True
 
-        with border(TRANSACTION_SECONDS):
-            booked = in_transaction(client, book_gap)
+        with connection.border(connection.TRANSACTION_SECONDS):
+            booked = connection.in_transaction(client, book_gap)
         if not booked or not (biz_gap or jobs):
             return None
         why = _sentence(shard, last, now, biz_gap, job_gaps)
@@ -260,7 +252,7 @@ class MongoLedgers:
         keys = [f"{queue_key.tenant}/{queue_key.biz}/{name}" for name in names]
         match = {"_id": {"$in": keys}, "open": True}
         try:
-            with border(self._nodes.waits.glance):
+            with connection.border(self._nodes.waits.glance):
                 found = self._nodes.control("jobs").find(match, projection=["name"], hint=BY_ID)
                 return {one["name"] for one in found}
         except StoreUnavailableError:
@@ -274,8 +266,12 @@ class _Book:
         self, shards: Shards, queue_key: QueueKey, biz: Biz, mine: Sequence[Shard]
     ) -> None:
         self._counts = shards.counts(queue_key, biz, mine[0])
-        # Statements name indexes, so those must be there.
-        self._requests = [shards.requests(queue_key, biz, shard, made_sure=True) for shard in mine]
+        # Statements name indexes, so those must be there; of a shard that is begun after this look
+        # they are made before anything is written to it.
+        self._requests = [
+            shards.requests(queue_key, biz, shard, made_sure=shards.is_begun(queue_key, biz, shard))
+            for shard in mine
+        ]
 
     def terms(self, session: ClientSession, job: str | None) -> Counter[str]:
         """Sum what is counted for ever."""
@@ -289,7 +285,7 @@ class _Book:
 
     def flags(self, session: ClientSession, job: str | None, *, everything: bool) -> Counter[int]:
         """Count requests by state: all that is open, or all but what is pending."""
-        whose, index = ({}, BY_STATE) if job is None else ({"job": job}, BY_JOB)
+        whose, index = ({}, sharding.BY_STATE) if job is None else ({"job": job}, BY_JOB)
         found: Counter[int] = Counter()
         for requests in self._requests:
             for flags in (_IN_FLIGHT, _OTHERS):
@@ -319,14 +315,18 @@ def _added(
     counts: Collection[Document], session: ClientSession, first: Document, group: str | None
 ) -> dict[object, Counter[str]]:
     """Sum the counters whose key begins with ``first``, by ``group``."""
+    sums: Document = {term: {"$sum": f"${term}"} for term in TERMS}
+    # States of the biz's own are any: what is configured may have changed since they were counted.
     pipeline: list[Document] = [
-        {"$match": slots_of(first)},
-        {"$group": {"_id": group, **{term: {"$sum": f"${term}"} for term in TERMS}}},
+        {"$match": documents.slots_of(first)},
+        {"$group": {"_id": group, **sums, "own": {"$push": "$own"}}},
     ]
-    return {
-        document.pop("_id"): Counter({term: int(document[term]) for term in TERMS})
-        for document in counts.aggregate(pipeline, session=session, hint=BY_ID)
-    }
+    found: dict[object, Counter[str]] = {}
+    for document in counts.aggregate(pipeline, session=session, hint=BY_ID):
+        terms = found[document["_id"]] = Counter({term: int(document[term]) for term in TERMS})
+        for slot in document["own"]:
+            terms.update({f"{OWN_TERM}{flag}": int(count) for flag, count in slot.items()})
+    return found
 
 
 def _grouped(
@@ -347,7 +347,7 @@ def _missing(gap: int) -> Counter[str]:
 
 
 def _open(terms: Counter[str]) -> int:
-    return terms["submitted"] - sum(terms[term] for term in TERMS if term != "submitted")
+    return terms["submitted"] - sum(n for term, n in terms.items() if term != "submitted")
 
 
 def _by_node(biz: Biz) -> dict[str, ByShard[None]]:

@@ -1,39 +1,55 @@
 """Requests and records read by id, state and time, and in totals (SPEC.md A8); one cancelled."""
 
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from heapq import merge
 from itertools import islice
+from typing import Final, TypeAlias
 
 from pymongo import ASCENDING, ReturnDocument
 from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 
 from crawlfleet.config.documents.biz import Biz
-from crawlfleet.kernel.ids import RequestId, State
+from crawlfleet.kernel.ids import OWN, RequestId, State
 from crawlfleet.kernel.mongo.connection import Document, border, in_transaction
+from crawlfleet.kernel.paging import Position
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
-from crawlfleet.requests.models import KEY_BYTES, Record, Tracked
-from crawlfleet.requests.mongo.documents import book, event, pushed, tally_of, tracked_of
-from crawlfleet.requests.mongo.records import KeyedRecords, delete_parts, keys_of, record_of
-from crawlfleet.requests.mongo.sharding import (
-    BY_ID,
-    BY_STATE,
-    BY_STORING,
-    Shards,
-    order,
-    ordered,
-    ranges_of,
-    typed,
+from crawlfleet.requests.models import ALL_REQUESTS, KEY_BYTES, Body, Record, RequestFilter, Tracked
+from crawlfleet.requests.mongo import sharding
+from crawlfleet.requests.mongo.documents import (
+    UNLEASED,
+    book,
+    event,
+    pushed,
+    tally_of,
+    tracked_of,
 )
-from crawlfleet.requests.routing import all_shards, candidates, live_shards
+from crawlfleet.requests.mongo.ordering import order, ordered, ranges_of, typed
+from crawlfleet.requests.mongo.records import KeyedRecords, delete_parts, keys_of, record_of
+from crawlfleet.requests.mongo.sharding import BY_ID, BY_STATE
+from crawlfleet.requests.routing import Shard, all_shards, candidates, live_shards
+
+#: Bodies that one search reads, over all shards; and of each one at least.
+SCAN: Final = 4_000
+LEAST_SCAN: Final = 100
+_BODY: Final = ("tenant", "biz", "ts", "data", "job", "priority", "pool")
+#: A request without its timeline and its error.
+_BRIEF: Final = (*_BODY, "flag", "attempts", "reason")
+
+#: Sorts as the index does.
+_Place: TypeAlias = tuple[int, str, int, str]
 
 
 class MongoTracking:
-    """Read requests and records; cancel one request."""
+    """Read requests and records; cancel one request. A search reads about ``scan`` bodies."""
 
-    def __init__(self, shards: Shards) -> None:
+    def __init__(
+        self, shards: sharding.Shards, scan: int = SCAN, least_scan: int = LEAST_SCAN
+    ) -> None:
         self._shards = shards
+        self._scan, self._least_scan = scan, least_scan
 
     def get(self, queue_key: QueueKey, biz: Biz, request_id: RequestId) -> Tracked | None:
         """Get everything about one request, or None, by its primary key in the likeliest shard."""
@@ -48,12 +64,15 @@ class MongoTracking:
     def cancel(
         self, queue_key: QueueKey, biz: Biz, request_id: RequestId, by: str, now: datetime
     ) -> Tracked | None:
-        """Cancel a pending or waiting request; return it as it then stands, None if unknown."""
+        """Cancel a request that is open and not leased; return it as it then stands.
+
+        None if it is unknown.
+        """
         match = {
             "_id": request_id,
             "tenant": queue_key.tenant,
             "biz": queue_key.biz,
-            "flag": {"$in": [int(State.PENDING), int(State.WAITING)]},
+            "flag": UNLEASED,
         }
         change = {
             "$set": {"flag": int(State.CANCELLED)},
@@ -63,17 +82,12 @@ class MongoTracking:
         with border():
             for shard in candidates(biz, request_id):
                 requests = self._shards.requests(queue_key, biz, shard)
-                records = self._shards.records(queue_key, biz, shard)
                 if requests.find_one(match, projection=["_id"], hint=BY_ID) is None:
                     continue
-                counts = self._shards.counts(queue_key, biz, shard, made_sure=True)
+                self._shards.counts(queue_key, biz, shard, made_sure=True)
 
-                def write(
-                    session: ClientSession,
-                    requests: Collection[Document] = requests,
-                    counts: Collection[Document] = counts,
-                    records: Collection[Document] = records,
-                ) -> Document | None:
+                def write(session: ClientSession, shard: Shard = shard) -> Document | None:
+                    requests = self._shards.requests(queue_key, biz, shard)
                     document = requests.find_one_and_update(
                         match,
                         change,
@@ -82,7 +96,9 @@ class MongoTracking:
                         session=session,
                     )
                     if document is not None:
+                        counts = self._shards.counts(queue_key, biz, shard)
                         book(counts, tally_of([document.get("job")], "cancelled"), now, session)
+                        records = self._shards.records(queue_key, biz, shard)
                         delete_parts(records, [document], session)
                     return document
 
@@ -95,31 +111,65 @@ class MongoTracking:
         self,
         queue_key: QueueKey,
         biz: Biz,
+        wanted: RequestFilter = ALL_REQUESTS,
         *,
-        state: int | None,
-        since: datetime | None,
-        after: tuple[int, str] | None,
+        after: Position | None = None,
         limit: int,
         now: datetime,
+        brief: bool = False,
     ) -> list[Tracked]:
-        """List requests by time of queueing, oldest first, after the position ``(ts, id)``.
+        """List requests by ``(ts, id)``, after a position: one indexed query a shard, merged.
 
-        One indexed query a shard, merged.
+        Those that are ``brief`` come without timelines and errors.
         """
-        flags = [state] if state is not None else sorted({*State, *biz.states.values()})
-        match: Document = {
-            "flag": {"$in": [int(flag) for flag in flags]},
-            "tenant": queue_key.tenant,
-            "biz": queue_key.biz,
-        }
-        ranges = ranges_of("ts", since, None if after is None else (after[0], typed(after[1])))
+        fields = _BRIEF if brief else None
         found: list[list[Tracked]] = []
         with border():
             for shard in live_shards(biz, now):
-                collection = self._shards.requests(queue_key, biz, shard)
-                documents = ordered(collection, match, ranges, "ts", BY_STATE, limit)
+                requests = self._shards.requests(queue_key, biz, shard)
+                match = _match(requests, queue_key, wanted)
+                documents = _read(requests, match, wanted, after, limit, fields)
                 found.append([tracked_of(document) for document in documents])
-        return list(islice(merge(*found, key=_place), limit))
+        return list(islice(merge(*found, key=_place, reverse=wanted.newest), limit))
+
+    def search(
+        self,
+        queue_key: QueueKey,
+        biz: Biz,
+        wanted: RequestFilter,
+        is_wanted: Callable[[Body], bool],
+        *,
+        after: Position | None = None,
+        limit: int,
+        now: datetime,
+    ) -> tuple[list[Tracked], Position | None]:
+        """List up to ``limit`` requests whose bodies are wanted, which no index tells.
+
+        About ``scan`` bodies are read, over all shards. Where others may follow, the position from
+        where to go on comes with what was found.
+        """
+        shards = live_shards(biz, now)
+        many = max(self._scan // len(shards), self._least_scan)
+        found: list[Tracked] = []
+        ends: list[_Place] = []
+        with border():
+            for shard in shards:
+                requests = self._shards.requests(queue_key, biz, shard)
+                match = _match(requests, queue_key, wanted)
+                read = list(_read(requests, match, wanted, after, many, _BRIEF))
+                if len(read) == many:
+                    ends.append(order(to_ms(read[-1]["ts"]), read[-1]["_id"]))
+                bodies = ((one["_id"], tracked_of(one).request.body) for one in read)
+                ids = [own_id for own_id, body in bodies if is_wanted(body)][: limit + 1]
+                chosen = requests.find({"_id": {"$in": ids}, **match}, hint=BY_ID)
+                found += map(tracked_of, chosen)
+        first = max if wanted.newest else min
+        end = first(ends, default=None)
+        found.sort(key=_place, reverse=wanted.newest)
+        found = [one for one in found if end is None or first(_place(one), end) == _place(one)]
+        if len(found) > limit:
+            found, end = found[:limit], _place(found[limit - 1])
+        return found, None if end is None else (end[0], end[3] or str(end[2]))
 
     def records(
         self,
@@ -130,10 +180,7 @@ class MongoTracking:
         after: tuple[int, str] | None,
         limit: int,
     ) -> list[Record]:
-        """List records by time of storing, oldest first, after the position ``(ms, record id)``.
-
-        One indexed query a shard, merged.
-        """
+        """List records by ``(ms, record id)``, after a position: one indexed query a shard."""
         match: Document = {"tenant": queue_key.tenant, "biz": queue_key.biz}
         keyed = KeyedRecords(self._shards, queue_key, biz)
         if request_id is not None:
@@ -151,7 +198,7 @@ class MongoTracking:
         with border():
             for shard in all_shards(biz):
                 collection = self._shards.records(queue_key, biz, shard)
-                documents = ordered(collection, match, ranges, "at", BY_STORING, limit)
+                documents = ordered(collection, match, ranges, "at", sharding.BY_STORING, limit)
                 found.append([record_of(document) for document in documents])
             found.append(keyed.stored_after(None if at is None else (at, key), limit))
         return list(islice(merge(*found, key=_record_place), limit))
@@ -183,10 +230,7 @@ class MongoTracking:
         return found + keyed.of_request(request_id, key, left) if left > 0 else found
 
     def record_count(self, queue_key: QueueKey, biz: Biz) -> int:
-        """Estimate how many records there are; exact unless a node has just crashed.
-
-        What the collections know of themselves.
-        """
+        """Estimate how many records there are; exact unless a node has just crashed."""
         with border(self._shards.waits.glance):
             return KeyedRecords(self._shards, queue_key, biz).count() + sum(
                 self._shards.records(queue_key, biz, shard).estimated_document_count()
@@ -194,7 +238,38 @@ class MongoTracking:
             )
 
 
-def _place(tracked: Tracked) -> tuple[int, str, int, str]:
+def _match(requests: Collection[Document], queue_key: QueueKey, wanted: RequestFilter) -> Document:
+    """Match requests in terms of the index that has them in order."""
+    flags = [*map(int, State), *_own(requests)] if wanted.state is None else [wanted.state]
+    mine = {"flag": {"$in": flags}, "tenant": queue_key.tenant, "biz": queue_key.biz}
+    return mine if wanted.job is None else {**mine, "job": wanted.job}
+
+
+def _read(
+    requests: Collection[Document],
+    match: Document,
+    wanted: RequestFilter,
+    after: Position | None,
+    limit: int,
+    fields: Sequence[str] | None,
+) -> Iterator[Document]:
+    """Read those after a position, in order, along an index."""
+    place = None if after is None else (after[0], typed(after[1]))
+    ranges = ranges_of("ts", wanted.since, place, newest=wanted.newest)
+    index = BY_STATE if wanted.job is None else sharding.BY_JOB
+    return ordered(requests, match, ranges, "ts", index, limit, fields, newest=wanted.newest)
+
+
+def _own(requests: Collection[Document]) -> list[int]:
+    """Return the states of the biz's own that requests are in: one step of the index for each."""
+    pipeline: list[Document] = [
+        {"$match": {"flag": {"$gte": OWN}}},
+        {"$group": {"_id": "$flag"}},
+    ]
+    return [int(one["_id"]) for one in requests.aggregate(pipeline, hint=sharding.BY_STATE)]
+
+
+def _place(tracked: Tracked) -> _Place:
     return order(to_ms(tracked.request.queued_at), tracked.request.id)
 
 

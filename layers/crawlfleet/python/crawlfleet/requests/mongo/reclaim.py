@@ -1,15 +1,16 @@
 """Reclaiming of requests from reaped workers and removed pools, and what queues are rebuilt from.
 
-Also builds the index of priorities where a collection is older than priorities (SPEC.md C4).
+Also builds the indexes of priorities (SPEC.md C4) and of records by job, where a collection is
+older than they are.
 """
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
-from pymongo import ASCENDING
+import msgspec
+from pymongo import ASCENDING, IndexModel
 from pymongo.collection import Collection as MongoCollection
-from pymongo.collection import Collection as SyncCollection
 from pymongo.errors import DuplicateKeyError, OperationFailure
 
 from crawlfleet.config.documents.biz import Biz
@@ -19,20 +20,17 @@ from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border, end
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.models import Entry, QueueEpoch
+from crawlfleet.requests.mongo import sharding
 from crawlfleet.requests.mongo.documents import ENTRY_FIELDS, entry_of, event, pushed
 from crawlfleet.requests.mongo.recovery import pools_in, unbound, with_priorities
 from crawlfleet.requests.mongo.sharding import (
     BY_DUE,
     BY_ID,
     BY_POOL,
-    BY_PRIORITY,
     BY_STATE,
-    PRIORITIES,
     Shards,
     any_of,
-    by_node,
-    on_nodes,
-    on_shards,
+    late_indexes,
 )
 from crawlfleet.requests.routing import Shard, all_shards, live_shards
 
@@ -54,8 +52,7 @@ class MongoLeaseRevocation:
     """
 
     def __init__(self, nodes: MongoNodes) -> None:
-        self._nodes = nodes
-        self._shards = Shards(nodes)
+        self._nodes, self._shards = nodes, Shards(nodes)
 
     def revoke(
         self,
@@ -89,12 +86,11 @@ class MongoLeaseRevocation:
                 return requests.update_many(match, change, hint=BY_ID).modified_count
 
         mine = [entry for entry in entries if entry.biz == queue_key.biz]
-        nodes = by_node(biz, mine, lambda entry: (entry.id, from_ms(entry.ts)))
+        nodes = sharding.by_node(biz, mine, lambda entry: (entry.id, from_ms(entry.ts)))
         # The worker may have died in the middle of a transaction: it would keep us waiting.
-        on_nodes(nodes, lambda node, _: end_abandoned(self._nodes.client(node)))
+        sharding.on_nodes(nodes, lambda node, _: end_abandoned(self._nodes.client(node)))
         parts = {shard: part for node in nodes.values() for shard, part in node.items()}
-        done = any_of(on_shards(parts, revoke_in))
-        return sum(done)
+        return sum(any_of(sharding.on_shards(parts, revoke_in)))
 
     def pools(
         self, queue_key: QueueKey, biz: Biz, among: Collection[str], now: datetime
@@ -113,7 +109,7 @@ class MongoLeaseRevocation:
                 found = pools_in(requests)
             return list(among) if found is None else found
 
-        return set(self._everywhere(biz, now, look))
+        return set(self._everywhere(queue_key, biz, now, look))
 
     def give_over(
         self, queue_key: QueueKey, biz: Biz, limit: int, by: str, why: str, now: datetime
@@ -142,16 +138,14 @@ class MongoLeaseRevocation:
                 if not found:
                     continue
                 mine = {**match, "_id": {"$in": [one["_id"] for one in found]}}
-                change: Document = {
-                    "$unset": {"pool": ""},
-                    "$push": pushed(event(now, state, by, why)),
-                }
+                line = pushed(event(now, state, by, why))
+                change: Document = {"$unset": {"pool": ""}, "$push": line}
                 count += requests.update_many(mine, change, hint=BY_ID).modified_count
                 if state != State.WAITING:
                     entries += [entry_of(queue_key, one) for one in found]
             return [(count, entries)]
 
-        parts = self._everywhere(biz, now, look)
+        parts = self._everywhere(queue_key, biz, now, look)
         entries = sorted((one for _, part in parts for one in part), key=_place)
         return sum(count for count, _ in parts), entries
 
@@ -195,7 +189,7 @@ class MongoLeaseRevocation:
                 # All of it is bound for pools: it is not this queue's, and the rest may be.
                 page = {**page, "$gte": last + _MS}
 
-        parts = self._everywhere(biz, now, look)
+        parts = self._everywhere(queue_key, biz, now, look)
         end = min((last for _, last in parts if last is not None), default=None)
         found = sorted((entry for part, _ in parts for entry in part), key=_place)
         if end is not None:
@@ -208,10 +202,7 @@ class MongoLeaseRevocation:
     def waiting(
         self, queue_key: QueueKey, biz: Biz, *, now: datetime, limit: int
     ) -> list[tuple[Entry, datetime]]:
-        """List entries that wait for an attempt, with when it is due, soonest first.
-
-        The index of due times, as small as what is in flight.
-        """
+        """List entries that wait for an attempt, with when it is due, soonest first."""
         match = {
             "due": {"$exists": True},
             "flag": int(State.WAITING),
@@ -225,52 +216,52 @@ class MongoLeaseRevocation:
             ordered = cursor.sort("due", ASCENDING).limit(limit)
             return [(entry_of(queue_key, document), document["due"]) for document in ordered]
 
-        found = self._everywhere(biz, now, look)
+        found = self._everywhere(queue_key, biz, now, look)
         return sorted(found, key=lambda one: (one[1], _place(one[0])))[:limit]
 
     def held(
         self, queue_key: QueueKey, biz: Biz, *, now: datetime, limit: int
     ) -> list[tuple[str, Entry]]:
-        """List leased entries whose lease is not over, each with its worker.
-
-        The index of due times.
-        """
-        match = {
-            "due": {"$exists": True, "$gt": now},
-            "flag": int(State.LEASED),
-            "pool": queue_key.pool,
-        }
+        """List leased entries whose lease is not over, each with its worker."""
+        due = {"$exists": True, "$gt": now}
+        match = {"due": due, "flag": int(State.LEASED), "pool": queue_key.pool}
 
         def look(shard: Shard) -> list[tuple[str, Entry]]:
             requests = self._shards.requests(queue_key, biz, shard)
             cursor = requests.find(match, projection=[*ENTRY_FIELDS, "worker"], hint=BY_DUE)
             return [(one["worker"], entry_of(queue_key, one)) for one in cursor.limit(limit)]
 
-        return self._everywhere(biz, now, look)[:limit]
+        return self._everywhere(queue_key, biz, now, look)[:limit]
 
-    def remembered_epoch(self, queue_key: QueueKey, biz: Biz) -> QueueEpoch | None:  # noqa: ARG002  as the port says
+    def remembered_epoch(self, queue_key: QueueKey) -> QueueEpoch | None:
         """Return the epoch of the queue when it was last whole."""
         with border():
             found = self._nodes.control("marks").find_one({"_id": _key(queue_key)})
-        if found is None:
-            return None
-        return QueueEpoch(server=found["server"], nonce=found["nonce"], reached=found["reached"])
+        return None if found is None else _epoch(found)
 
-    def remember_epoch(self, queue_key: QueueKey, biz: Biz, mark: QueueEpoch) -> None:  # noqa: ARG002  as the port says
+    def remembered_epochs(self, queues: Sequence[QueueKey]) -> dict[QueueKey, QueueEpoch]:
+        """Return those of many queues, in one read; what is not remembered is missing."""
+        by_key = {_key(queue_key): queue_key for queue_key in queues}
+        with border():
+            found = list(self._nodes.control("marks").find({"_id": {"$in": list(by_key)}}))
+        return {by_key[one["_id"]]: _epoch(one) for one in found}
+
+    def remember_epoch(self, queue_key: QueueKey, epoch: QueueEpoch) -> None:
         """Keep the epoch of a whole queue."""
-        kept = {"server": mark.server, "nonce": mark.nonce, "reached": mark.reached}
+        kept = {"server": epoch.server, "nonce": epoch.nonce, "reached": epoch.reached}
         with border():
             self._nodes.control("marks").replace_one({"_id": _key(queue_key)}, kept, upsert=True)
 
-    @staticmethod
-    def _everywhere(biz: Biz, now: datetime, look: Callable[[Shard], list[T]]) -> list[T]:
-        """Ask every live shard; join the answers of those that do answer."""
+    def _everywhere(
+        self, queue_key: QueueKey, biz: Biz, now: datetime, look: Callable[[Shard], list[T]]
+    ) -> list[T]:
+        """Ask every live shard that has anything; join the answers of those that do answer."""
 
         def ask(shard: Shard, _: list[None]) -> list[T]:
             with border():
-                return look(shard)
+                return look(shard) if self._shards.is_begun(queue_key, biz, shard) else []
 
-        done = any_of(on_shards({shard: [] for shard in live_shards(biz, now)}, ask))
+        done = any_of(sharding.on_shards({shard: [] for shard in live_shards(biz, now)}, ask))
         return [one for part in done for one in part]
 
 
@@ -279,11 +270,9 @@ def _pending(
 ) -> list[Document]:
     """List what is pending in a span: of the queue's pool; of no pool it is that of all pools."""
     pending: Document = {"flag": int(State.PENDING), "ts": span}
-    if queue_key.pool is None:
-        hints = [BY_STATE]
-    else:
-        pending["pool"] = queue_key.pool
-        hints = [BY_POOL, BY_STATE]
+    hints = [BY_STATE]
+    if queue_key.pool is not None:
+        pending["pool"], hints = queue_key.pool, [BY_POOL, BY_STATE]
     order = [("ts", ASCENDING), ("_id", ASCENDING)]
     for hint in hints:
         try:
@@ -313,6 +302,10 @@ def _key(queue_key: QueueKey) -> str:
     return f"{queue_key.tenant}/{queue_key.biz}/{queue_key.queue}"
 
 
+def _epoch(found: Document) -> QueueEpoch:
+    return QueueEpoch(server=found["server"], nonce=found["nonce"], reached=found["reached"])
+
+
 #: Documents of a collection that are read within a few seconds.
 SMALL: Final = 1_000_000
 #: How long building one may take.
@@ -320,14 +313,9 @@ BUILD_SECONDS: Final = 15.0
 #: How long it is not tried again.
 AGAIN: Final = timedelta(hours=1)
 
-_BY_HAND: Final = (
-    'createIndex({priority: 1, flag: 1, ts: 1, _id: 1}, {name: "by_priority", '
-    "partialFilterExpression: {priority: {$exists: true}}})"
-)
-
 
 class MongoIndexing:
-    """Build the index of priorities where it is missing."""
+    """Build the indexes of priorities, and of records by job, where they are missing."""
 
     def __init__(
         self, shards: Shards, small: int = SMALL, build_seconds: float = BUILD_SECONDS
@@ -335,7 +323,7 @@ class MongoIndexing:
         self._shards = shards
         self._small, self._build_seconds = small, build_seconds
         #: Collections that have the index, or are left alone until then.
-        self._settled: dict[tuple[str, str, Shard], datetime | None] = {}
+        self._settled: dict[tuple[str, str, Shard, str], datetime | None] = {}
 
     def index(
         self, queue_key: QueueKey, biz: Biz, now: datetime, time_left: Callable[[], float]
@@ -347,8 +335,9 @@ class MongoIndexing:
         """
         reported: list[str] = []
         away: set[str] = set()
-        for shard in all_shards(biz):
-            key = (queue_key.tenant, queue_key.biz, shard)
+        each = [(shard, *one) for shard in all_shards(biz) for one in late_indexes(biz, shard)]
+        for shard, opened, index in each:
+            key = (queue_key.tenant, queue_key.biz, shard, opened.__name__)
             until = self._settled.get(key, now)
             if until is None or until > now or shard.node in away:
                 continue
@@ -357,8 +346,11 @@ class MongoIndexing:
             try:
                 with border(self._shards.waits.glance):
                     attempts = self._shards.attempts(queue_key, biz, shard)
-                    collection = self._shards.requests(queue_key, biz, shard)
-                    is_there = BY_PRIORITY in collection.index_information()
+                    collection = opened(self._shards, queue_key, biz, shard)
+                    indexes = collection.index_information()
+                    if not indexes:
+                        continue  # nothing was written there yet
+                    is_there = index.document["name"] in indexes
                     mine = not is_there and _claimed(attempts, collection.name, now)
                     many = collection.estimated_document_count() if mine else 0
             except StoreError:
@@ -368,13 +360,13 @@ class MongoIndexing:
             if not mine:
                 continue
             name = f"{collection.database.name}.{collection.name}"
-            by_hand = f'db.getCollection("{collection.name}").{_BY_HAND}'
+            by_hand = f'db.getCollection("{collection.name}").{_by_hand(index)}'
             if many > self._small:
                 reported.append(f"{name} has about {many} documents; build it by hand: {by_hand}")
                 continue
             try:
                 with border(self._build_seconds):
-                    collection.create_indexes([PRIORITIES])
+                    collection.create_indexes([index])
                     attempts.delete_one({"_id": collection.name})
             except StoreError as error:
                 # The others come in the next round: one failure is enough to wait for.
@@ -384,7 +376,15 @@ class MongoIndexing:
         return reported
 
 
-def _claimed(attempts: SyncCollection[Document], name: str, now: datetime) -> bool:
+def _by_hand(index: IndexModel) -> str:
+    """Write what builds an index in MongoDB's shell."""
+    keys = ", ".join(f"{field}: 1" for field in index.document["key"])
+    where = msgspec.json.encode(index.document["partialFilterExpression"]).decode()
+    options = f'{{name: "{index.document["name"]}", partialFilterExpression: {where}}}'
+    return f"createIndex({{{keys}}}, {options})"
+
+
+def _claimed(attempts: MongoCollection[Document], name: str, now: datetime) -> bool:
     """Claim the attempt; False where another was made within the hour."""
     stale = {"_id": name, "at": {"$lte": now - AGAIN}}
     try:

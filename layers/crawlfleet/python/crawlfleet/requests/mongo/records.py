@@ -4,13 +4,15 @@ A record of a page::
 
     _id      {r: the request's id, i: its place on the page}: a second copy is impossible
     tenant, biz, at, url, rule, version, fields
+    job      the job of its request; missing where there is none
+    trace    the id of its request's trace; missing where that is not traced
 
 One with a key of its own, in a collection of its own::
 
     _id      {k: its key}
     request, index   whose page it was found on last, and where
     put              when the item was put that it came as, epoch ns; without one it is as old as at
-    tenant, biz, at, url, rule, version, fields
+    tenant, biz, at, url, rule, version, fields, job, trace
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +22,7 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from bson.dbref import DBRef
-from pymongo import ASCENDING, UpdateOne
+from pymongo import UpdateOne
 from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 
@@ -30,14 +32,8 @@ from crawlfleet.kernel.mongo.connection import Document
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.models import NS_OF_MS, Record
-from crawlfleet.requests.mongo.sharding import (
-    BY_ID,
-    BY_REQUEST,
-    BY_STORING,
-    Shards,
-    ordered,
-    ranges_of,
-)
+from crawlfleet.requests.mongo import ordering, sharding
+from crawlfleet.requests.mongo.sharding import BY_ID, BY_REQUEST
 from crawlfleet.requests.routing import Shard, keyed_home, keyed_homes
 
 
@@ -49,6 +45,10 @@ def record_document(tenant: str, record: Record) -> Document:
         place = {"_id": {"k": record.key}, "request": record.request_id, "index": record.index}
         if record.put is not None:
             place["put"] = record.put
+    if record.job is not None:
+        place["job"] = record.job
+    if record.trace is not None:
+        place["trace"] = record.trace
     return {
         **place,
         "tenant": tenant,
@@ -80,6 +80,8 @@ def record_of(document: Document) -> Record:
         fields=_plain(document["fields"]),
         key=key,
         put=None if put is None else int(put),
+        job=document.get("job"),
+        trace=document.get("trace"),
     )
 
 
@@ -128,10 +130,8 @@ After: TypeAlias = tuple[int, str | None]
 class KeyedRecords:
     """Store and list the keyed records of one biz: one place, where a repeat replaces."""
 
-    def __init__(self, shards: Shards, queue_key: QueueKey, biz: Biz) -> None:
-        self._shards = shards
-        self._queue_key = queue_key
-        self._biz = biz
+    def __init__(self, shards: sharding.Shards, queue_key: QueueKey, biz: Biz) -> None:
+        self._shards, self._queue_key, self._biz = shards, queue_key, biz
 
     def home(self, now: datetime) -> Shard:
         """Return the shard they are written to, its indexes made sure of."""
@@ -159,9 +159,9 @@ class KeyedRecords:
             place = after if last is None else (to_ms(last.stored_at), last.key)
             ranges = [{"at": {"$gte": from_ms(place[0])}}] if place else [{}]
             if place is not None and place[1] is not None:
-                ranges = ranges_of("at", None, (place[0], {"k": place[1]}))
+                ranges = ordering.ranges_of("at", None, (place[0], {"k": place[1]}))
             collection = self._shards.keyed(self._queue_key, self._biz, home)
-            found = ordered(collection, match, ranges, "at", BY_STORING, limit)
+            found = ordering.ordered(collection, match, ranges, "at", sharding.BY_STORING, limit)
             return [record_of(document) for document in found]
 
         parts = self._current(look, limit)
@@ -174,12 +174,8 @@ class KeyedRecords:
         def look(home: Shard, last: Record | None) -> list[Record]:
             key = after if last is None else last.key
             match = mine if key is None else {**mine, "_id": {"$gt": {"k": key}}}
-            found = (
-                self._shards.keyed(self._queue_key, self._biz, home)
-                .find(match, hint=BY_REQUEST)
-                .sort([("request", ASCENDING), ("_id", ASCENDING)])
-                .limit(limit)
-            )
+            collection = self._shards.keyed(self._queue_key, self._biz, home)
+            found = collection.find(match, hint=BY_REQUEST).sort(["request", "_id"]).limit(limit)
             return [record_of(document) for document in found]
 
         parts = self._current(look, limit)

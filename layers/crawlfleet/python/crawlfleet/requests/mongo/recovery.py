@@ -22,25 +22,9 @@ from crawlfleet.kernel.ids import RequestId, State
 from crawlfleet.kernel.mongo.connection import TRANSACTION_SECONDS, Document, border, in_transaction
 from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, LEVELS, QueueKey
 from crawlfleet.requests.models import Entry
-from crawlfleet.requests.mongo.documents import (
-    ENTRY_FIELDS,
-    book,
-    count_submitted,
-    entry_of,
-    event,
-    pushed,
-    tally_of,
-)
+from crawlfleet.requests.mongo import documents, sharding
 from crawlfleet.requests.mongo.records import delete_parts
-from crawlfleet.requests.mongo.sharding import (
-    BY_COUNTING,
-    BY_DUE,
-    BY_ID,
-    BY_POOL,
-    BY_PRIORITY,
-    BY_STATE,
-    Shards,
-)
+from crawlfleet.requests.mongo.sharding import BY_ID, BY_POOL, BY_PRIORITY, BY_STATE
 from crawlfleet.requests.routing import Shard, all_shards, live_shards
 
 #: Requests that are looked at where no index tells their priority.
@@ -77,21 +61,16 @@ def with_priorities(
 class Missing:
     """Find a shard's pending requests that the queue does not have.
 
-    Args:
-        requests: The shard's.
-        mine: Matches those of the biz, and of the queue's pool.
-        alive: What was submitted up to then has passed its time to live.
-        scan: Requests that are looked at where no index tells their priority.
+    ``mine`` matches those of the biz and of the queue's pool. What was submitted up to ``alive``
+    has passed its time to live. ``scan`` are looked at where no index tells their priority.
     """
 
     def __init__(
         self, requests: Collection[Document], mine: Document, alive: datetime, scan: int = SCAN
     ) -> None:
-        self._requests = requests
-        self._scan = scan
+        self._requests, self._scan, self._alive = requests, scan, alive
         self._pending = {**mine, "flag": int(State.PENDING)}
         self._pool: str | None = mine.get("pool")
-        self._alive = alive
 
     def below(self, before: Sequence[datetime], limit: int) -> Iterator[Document]:
         """Yield those older than what ``before`` has for their priority, some of each kind.
@@ -138,9 +117,9 @@ class Missing:
         late = {**self._pending, "ts": {"$gte": min(before), "$lt": max(before)}}
         for hint in (BY_POOL, BY_STATE):
             try:
-                found = self._requests.find(match, projection=ENTRY_FIELDS, hint=hint)
+                found = self._requests.find(match, projection=documents.ENTRY_FIELDS, hint=hint)
                 first = list(found.sort("ts", ASCENDING).limit(limit))
-                latest = self._requests.find(late, projection=ENTRY_FIELDS, hint=hint)
+                latest = self._requests.find(late, projection=documents.ENTRY_FIELDS, hint=hint)
                 last = list(latest.sort("ts", DESCENDING).limit(self._scan))
             except OperationFailure as error:
                 if error.code != _BAD_VALUE or hint == BY_STATE:
@@ -154,7 +133,7 @@ class Missing:
 
     def _look(self, span: Document, limit: int) -> Iterator[Document]:
         match = {**self._pending, "ts": span}
-        cursor = self._requests.find(match, projection=ENTRY_FIELDS, hint=BY_STATE)
+        cursor = self._requests.find(match, projection=documents.ENTRY_FIELDS, hint=BY_STATE)
         yield from cursor.sort("ts", ASCENDING).limit(limit)
 
     def _indexed(
@@ -164,7 +143,7 @@ class Missing:
         if not others:
             return
         match = {**self._pending, "priority": {"$in": others}, "ts": {"$gte": since, "$lt": bound}}
-        cursor = self._requests.find(match, projection=ENTRY_FIELDS, hint=BY_PRIORITY)
+        cursor = self._requests.find(match, projection=documents.ENTRY_FIELDS, hint=BY_PRIORITY)
         yield from cursor.sort("ts", ASCENDING).limit(limit)
 
     def _latest(
@@ -172,7 +151,7 @@ class Missing:
     ) -> Iterator[Document]:
         bound = max(before[priority] for priority in wanted)
         match = {**self._pending, "ts": {"$gte": since, "$lt": bound}}
-        cursor = self._requests.find(match, projection=ENTRY_FIELDS, hint=BY_STATE)
+        cursor = self._requests.find(match, projection=documents.ENTRY_FIELDS, hint=BY_STATE)
         for document in cursor.sort("ts", DESCENDING).limit(self._scan):
             priority = document.get("priority", DEFAULT_PRIORITY)
             if priority in wanted and document["ts"] < before[priority]:
@@ -187,9 +166,8 @@ T = TypeVar("T")
 class MongoRecovery:
     """Find what is not queued; expire what is too old."""
 
-    def __init__(self, shards: Shards, scan: int = SCAN) -> None:
-        self._shards = shards
-        self._scan = scan
+    def __init__(self, shards: sharding.Shards, scan: int = SCAN) -> None:
+        self._shards, self._scan = shards, scan
 
     def unqueued(
         self,
@@ -219,11 +197,14 @@ class MongoRecovery:
 
         def look(shard: Shard) -> list[Entry]:
             with border():
+                if not self._shards.is_begun(queue_key, biz, shard):
+                    return []
                 collection = self._shards.requests(queue_key, biz, shard, made_sure=True)
-                late = collection.find(overdue, projection=ENTRY_FIELDS, hint=BY_DUE)
+                fields = documents.ENTRY_FIELDS
+                late = collection.find(overdue, projection=fields, hint=sharding.BY_DUE)
                 late = late.sort("due", ASCENDING).limit(limit)
                 found = [*Missing(collection, mine, alive, self._scan).below(before, limit), *late]
-            return [entry_of(queue_key, document) for document in found]
+            return [documents.entry_of(queue_key, document) for document in found]
 
         parts = _answers(live_shards(biz, now), look)
         return sorted(chain.from_iterable(parts), key=lambda entry: entry.ts)[:limit]
@@ -236,29 +217,28 @@ class MongoRecovery:
         only then a changed TTL comes into force. Old generations are included: after an outage they
         may hold what was not counted, which MongoDB leaves alone for ever.
         """
-        return sum(
-            _answers(all_shards(biz), lambda shard: self._expire_shard(queue_key, biz, shard, now))
-        )
 
-    def _expire_shard(self, queue_key: QueueKey, biz: Biz, shard: Shard, now: datetime) -> int:
-        with border():
-            expiring = _Expiring(self._shards, queue_key, biz, shard, now)
-        expiring.count_submitted()
-        marked = expiring.mark()
-        with border():
-            self._shards.keep_lives(queue_key, biz, shard)
-        return marked
+        def expire_in(shard: Shard) -> int:
+            with border():
+                if not self._shards.is_begun(queue_key, biz, shard):
+                    return 0
+                expiring = _Expiring(self._shards, queue_key, biz, shard, now)
+            expiring.count_submitted()
+            marked = expiring.mark()
+            with border():
+                self._shards.keep_lives(queue_key, biz, shard)
+            return marked
+
+        return sum(_answers(all_shards(biz), expire_in))
 
 
 class _Expiring:
     """Expire the requests of one shard, once."""
 
     def __init__(
-        self, shards: Shards, queue_key: QueueKey, biz: Biz, shard: Shard, now: datetime
+        self, shards: sharding.Shards, queue_key: QueueKey, biz: Biz, shard: Shard, now: datetime
     ) -> None:
-        self._queue_key = queue_key
-        self._biz = biz
-        self._now = now
+        self._queue_key, self._biz, self._now = queue_key, biz, now
         self._requests = shards.requests(queue_key, biz, shard, made_sure=True)
         self._records = shards.records(queue_key, biz, shard)
         self._counts = shards.counts(queue_key, biz, shard, made_sure=True)
@@ -269,7 +249,7 @@ class _Expiring:
         match = {"call": {"$lt": 0}}
         while True:
             with border(TRANSACTION_SECONDS):
-                found = self._requests.find(match, projection=["_id"], hint=BY_COUNTING)
+                found = self._requests.find(match, projection=["_id"], hint=sharding.BY_COUNTING)
                 ids = [document["_id"] for document in found.limit(BATCH)]
                 if ids:
                     in_transaction(self._client, partial(self._count, ids))
@@ -277,44 +257,36 @@ class _Expiring:
                 return
 
     def _count(self, ids: list[RequestId], session: ClientSession) -> int:
-        return count_submitted(self._requests, self._counts, ids, self._now, session)
+        return documents.count_submitted(self._requests, self._counts, ids, self._now, session)
 
     def mark(self) -> int:
         """Expire and count; return how many."""
         total = 0
         while True:
             with border(TRANSACTION_SECONDS):
-                marked = in_transaction(self._client, self._mark) if self._any_overage() else 0
+                # Nearly always there is none, and no transaction is needed to know it.
+                one = self._requests.find_one(self._overage(), projection=["_id"], hint=BY_STATE)
+                marked = 0 if one is None else in_transaction(self._client, self._mark)
             total += marked
             if marked < BATCH:
                 return total
 
-    def _any_overage(self) -> bool:
-        # Nearly always there is none, and no transaction is needed to know it.
-        return (
-            self._requests.find_one(self._overage(), projection=["_id"], hint=BY_STATE) is not None
-        )
-
     def _mark(self, session: ClientSession) -> int:
-        found = list(
-            self._requests.find(
-                self._overage(), projection=["job", "parts"], hint=BY_STATE, session=session
-            ).limit(BATCH)
-        )
-        if found:
+        overage, fields = self._overage(), ["job", "parts"]
+        cursor = self._requests.find(overage, projection=fields, hint=BY_STATE, session=session)
+        if found := list(cursor.limit(BATCH)):
+            error = "not processed within its time to live"
+            line = documents.event(self._now, State.EXPIRED, "recovery", "time to live passed")
             change = {
-                "$set": {
-                    "flag": int(State.EXPIRED),
-                    "error": "not processed within its time to live",
-                },
+                "$set": {"flag": int(State.EXPIRED), "error": error},
                 "$unset": {"token": "", "due": ""},
-                "$push": pushed(event(self._now, State.EXPIRED, "recovery", "time to live passed")),
+                "$push": documents.pushed(line),
             }
             chosen = {"_id": {"$in": [document["_id"] for document in found]}}
             self._requests.update_many(chosen, change, hint=BY_ID, session=session)
             delete_parts(self._records, found, session)
-            tally = tally_of((document.get("job") for document in found), "expired")
-            book(self._counts, tally, self._now, session)
+            tally = documents.tally_of((document.get("job") for document in found), "expired")
+            documents.book(self._counts, tally, self._now, session)
         return len(found)
 
     def _overage(self) -> Document:
@@ -347,13 +319,13 @@ def _answers(shards: Sequence[Shard], ask: Callable[[Shard], T]) -> list[T]:
 
 
 def _expirable(biz: Biz, now: datetime) -> Document:
-    """Match what is pending, waiting, or leased by a lease that has ended.
+    """Match what is pending, waiting, in an open state of the biz's own, or no more leased.
 
     Half-way through the grace also what is still worked on: MongoDB would remove it uncounted.
     """
     last_chance = now - timedelta(seconds=biz.ttl_seconds + biz.expiry_grace_seconds / 2)
     return {
-        "flag": {"$in": [int(State.PENDING), int(State.WAITING), int(State.LEASED)]},
+        "flag": documents.UNENDED,
         "$or": [
             {"flag": {"$ne": int(State.LEASED)}},
             {"due": {"$lte": now}},

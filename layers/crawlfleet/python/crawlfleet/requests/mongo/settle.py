@@ -11,6 +11,7 @@ replace each other, so writing them again does no harm.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, TypeAlias
 
@@ -20,27 +21,11 @@ from pymongo.errors import BulkWriteError
 
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.kernel.ids import RequestId, State
-from crawlfleet.kernel.mongo.connection import (
-    TRANSACTION_SECONDS,
-    Document,
-    MongoNodes,
-    UnstorableError,
-    border,
-    in_transaction,
-)
+from crawlfleet.kernel.mongo import connection
 from crawlfleet.kernel.queue_key import QueueKey
-from crawlfleet.requests.models import Claim, Record
+from crawlfleet.requests.models import Claim, Coverage, Record
+from crawlfleet.requests.mongo import documents
 from crawlfleet.requests.mongo.claim import claim_key, missing, owned
-from crawlfleet.requests.mongo.documents import (
-    Tally,
-    book,
-    event,
-    failure,
-    found_by,
-    no_failure,
-    pushed,
-    read_id,
-)
 from crawlfleet.requests.mongo.records import KeyedRecords, keys_of, record_document
 from crawlfleet.requests.mongo.sharding import BY_ID, ByShard, Shards, all_of, by_node, on_nodes
 from crawlfleet.requests.outcomes import UNSTORABLE, Dead, Done, Outcome, Retry, Settled, done_with
@@ -65,9 +50,8 @@ class _RecordsExistError(Exception):
 class MongoSettlement:
     """Write outcomes with their records."""
 
-    def __init__(self, nodes: MongoNodes, shards: Shards) -> None:
-        self._nodes = nodes
-        self._shards = shards
+    def __init__(self, nodes: connection.MongoNodes, shards: Shards) -> None:
+        self._nodes, self._shards = nodes, shards
 
     def settle(
         self, queue_key: QueueKey, biz: Biz, outcomes: Sequence[Pair], worker: str, now: datetime
@@ -83,9 +67,8 @@ class MongoSettlement:
         """
 
         def settle_on(node: str, parts: ByShard[Pair]) -> Settled:
-            settling = _Settling(
-                self._nodes.client(node), self._shards, queue_key, biz, worker, now
-            )
+            client, keyed = self._nodes.client(node), KeyedRecords(self._shards, queue_key, biz)
+            settling = _Settling(client, self._shards, queue_key, biz, worker, now, keyed)
             return settling.settle(parts)
 
         once = {(claim.request.id, claim.token): (claim, end) for claim, end in outcomes}.values()
@@ -93,25 +76,17 @@ class MongoSettlement:
         return _together(done)
 
 
+@dataclass(frozen=True, slots=True)
 class _Settling:
     """Settle outcomes on one node."""
 
-    def __init__(
-        self,
-        client: MongoClient[Document],
-        shards: Shards,
-        queue_key: QueueKey,
-        biz: Biz,
-        worker: str,
-        now: datetime,
-    ) -> None:
-        self._client = client
-        self._shards = shards
-        self._queue_key = queue_key
-        self._biz = biz
-        self._worker = worker
-        self._now = now
-        self._keyed = KeyedRecords(shards, queue_key, biz)
+    _client: MongoClient[connection.Document]
+    _shards: Shards
+    _queue_key: QueueKey
+    _biz: Biz
+    _worker: str
+    _now: datetime
+    _keyed: KeyedRecords
 
     def settle(self, parts: ByShard[Pair]) -> Settled:
         """Settle straight on first, with care where that turns out to be needed."""
@@ -123,12 +98,12 @@ class _Settling:
                 look_first = True
             except _RecordsExistError:
                 replace = True
-            except UnstorableError as error:
+            except connection.UnstorableError as error:
                 unstorable = error
                 break
         return self._settle_apart(parts, unstorable)
 
-    def _settle_apart(self, parts: ByShard[Pair], error: UnstorableError) -> Settled:
+    def _settle_apart(self, parts: ByShard[Pair], error: connection.UnstorableError) -> Settled:
         """Halve until the request whose records cannot be stored is alone, and end it as dead."""
         pairs = [(shard, pair) for shard, part in parts.items() for pair in part]
         if len(pairs) == 1:
@@ -148,7 +123,7 @@ class _Settling:
         return _together(settled)
 
     def _write(self, parts: ByShard[Pair], *, look_first: bool, replace: bool) -> set[RequestId]:
-        with border(TRANSACTION_SECONDS):
+        with connection.border(connection.TRANSACTION_SECONDS):
             for shard, part in parts.items():
                 if any(_unkeyed(outcome) for _, outcome in part):
                     self._shards.records(self._queue_key, self._biz, shard, made_sure=True)
@@ -156,7 +131,7 @@ class _Settling:
 
             def write(session: ClientSession) -> set[RequestId]:
                 lost: set[RequestId] = set()
-                ended: dict[str, tuple[Shard, Tally]] = {}
+                ended: dict[str, tuple[Shard, documents.Tally]] = {}
                 for shard, part in parts.items():
                     partial = self._with_parts(session, shard, part)
                     lost |= self._write_shard(session, shard, part, look_first=look_first)
@@ -164,14 +139,14 @@ class _Settling:
                     self._write_records(session, shard, kept, partial, replace=replace)
                     if home is not None:
                         self._keyed.write(home, _keyed(kept), session)
-                    _, tally = ended.setdefault(shard.database, (shard, Tally()))
-                    tally.update(_ends(part, lost))
+                    _, tally = ended.setdefault(shard.database, (shard, documents.Tally()))
+                    _count_ends(tally, part, lost)
                 for shard, tally in ended.values():
                     counts = self._shards.counts(self._queue_key, self._biz, shard)
-                    book(counts, tally, self._now, session)
+                    documents.book(counts, tally, self._now, session)
                 return lost
 
-            return in_transaction(self._client, write)
+            return connection.in_transaction(self._client, write)
 
     def _write_shard(
         self, session: ClientSession, shard: Shard, part: Sequence[Pair], *, look_first: bool
@@ -216,7 +191,7 @@ class _Settling:
         ids = [claim.request.id for claim, end in part if not isinstance(end, Retry)]
         match = {"_id": {"$in": ids}, "parts": {"$exists": True}}
         found = requests.find(match, projection=["_id"], hint=BY_ID, session=session)
-        return {read_id(document["_id"]) for document in found}
+        return {documents.read_id(document["_id"]) for document in found}
 
     def _write_records(
         self,
@@ -229,11 +204,7 @@ class _Settling:
     ) -> None:
         """Insert records; remove what an earlier attempt has left beyond the last one's."""
         records = self._shards.records(self._queue_key, self._biz, shard)
-        documents = [
-            record_document(self._queue_key.tenant, record)
-            for _, outcome in part
-            for record in _unkeyed(outcome)
-        ]
+        unkeyed = [record for _, outcome in part for record in _unkeyed(outcome)]
         remains = [
             DeleteMany({"_id": keys_of(claim.request.id, _first(outcome))}, hint=BY_ID)
             for claim, outcome in part
@@ -243,8 +214,9 @@ class _Settling:
         try:
             if remains:
                 records.bulk_write(remains, session=session)
-            if documents:
-                records.insert_many(documents, session=session)
+            if unkeyed:
+                written = [record_document(self._queue_key.tenant, record) for record in unkeyed]
+                records.insert_many(written, session=session)
         except BulkWriteError as error:
             codes = {fault["code"] for fault in error.details["writeErrors"]}
             if codes == {_DUPLICATE_KEY} and not replace:
@@ -285,21 +257,29 @@ def _first(outcome: Outcome) -> int:
 
 def _ends_parts(outcome: Outcome) -> bool:
     """Tell whether parts beyond this attempt's are to go; not for an unchanged page."""
-    return isinstance(outcome, Dead) or (
-        isinstance(outcome, Done) and outcome.status != _NOT_MODIFIED
-    )
+    if isinstance(outcome, Done):
+        return outcome.status != _NOT_MODIFIED
+    return isinstance(outcome, Dead)
 
 
-def _ends(part: Sequence[Pair], lost: set[RequestId]) -> Iterator[tuple[str | None, str]]:
-    """Yield what the ledger counts of these: job and term of each that has ended."""
+def _count_ends(tally: documents.Tally, part: Sequence[Pair], lost: set[RequestId]) -> None:
+    """Add what the ledger counts of these: each that has ended, and what jobs have read."""
+    read: dict[tuple[str, str], list[Coverage]] = defaultdict(list)
     for claim, outcome in part:
-        if claim.request.id not in lost and isinstance(outcome, Done | Dead):
-            yield claim.request.job, "done" if isinstance(outcome, Done) else "dead"
+        if claim.request.id in lost or not isinstance(outcome, Done | Dead):
+            continue
+        job = claim.request.job
+        tally[job, "done" if isinstance(outcome, Done) else "dead"] += 1
+        if job is not None and isinstance(outcome, Done) and outcome.coverage is not None:
+            read[job, claim.request.body.rule].append(outcome.coverage)
+    for (job, rule), coverages in read.items():
+        for term, count in documents.read_terms(rule, coverages):
+            tally[job, term] += count
 
 
 def _changes(
     outcomes: Sequence[Pair], worker: str, now: datetime
-) -> Iterator[tuple[Document, list[Claim]]]:
+) -> Iterator[tuple[connection.Document, list[Claim]]]:
     """Yield updates and the claims they concern.
 
     Claims that are done alike, under one token, share an update. Failures are never alike: each has
@@ -308,7 +288,7 @@ def _changes(
     done: dict[tuple[object, ...], tuple[Pair, list[Claim]]] = {}
     for claim, outcome in outcomes:
         if isinstance(outcome, Done):
-            key = claim.token, done_with(outcome), outcome.status
+            key = claim.token, done_with(outcome), outcome.status, outcome.peers
             done.setdefault(key, ((claim, outcome), []))[1].append(claim)
         else:
             yield _change(claim, outcome, worker, now), [claim]
@@ -316,25 +296,27 @@ def _changes(
         yield _change(*pair, worker, now), claims
 
 
-def _change(claim: Claim, outcome: Outcome, worker: str, now: datetime) -> Document:
+def _change(claim: Claim, outcome: Outcome, worker: str, now: datetime) -> connection.Document:
+    def line(state: State, why: str) -> connection.Document:
+        return documents.pushed(documents.event(now, state, worker, why, outcome.peers))
+
     if isinstance(outcome, Done):
-        line = event(now, State.DONE, worker, done_with(outcome))
         return {
             "$set": {"flag": int(State.DONE), "records": outcome.stored + len(outcome.records)},
             "$unset": {**_ENDED, "error": "", "reason": "", "answer": ""},
-            "$push": pushed(line),
+            "$push": line(State.DONE, done_with(outcome)),
         }
-    why, gone = failure(outcome), no_failure(outcome)
+    why, gone = documents.failure(outcome), documents.no_failure(outcome)
     if isinstance(outcome, Dead):
         return {
-            "$set": {"flag": int(State.DEAD), **why, **found_by(claim.request.body)},
+            "$set": {"flag": int(State.DEAD), **why, **documents.found_by(claim.request.body)},
             "$unset": {**_ENDED, **gone},
-            "$push": pushed(event(now, State.DEAD, worker, outcome.error)),
+            "$push": line(State.DEAD, outcome.error),
         }
     return {
         "$set": {"flag": int(State.WAITING), "due": outcome.due_at, **why},
         "$unset": {"token": "", **gone},
-        "$push": pushed(event(now, State.WAITING, worker, outcome.error)),
+        "$push": line(State.WAITING, outcome.error),
     }
 
 
@@ -365,7 +347,7 @@ class MongoStreaming:
         unkeyed = [record for record in records if record.key is None]
         keyed = [record for record in records if record.key is not None]
         keeping = KeyedRecords(self._shards, queue_key, biz)
-        with border(TRANSACTION_SECONDS):
+        with connection.border(connection.TRANSACTION_SECONDS):
             requests = self._shards.requests(queue_key, biz, shard)
             mine = owned([claim])
             stored = self._shards.records(queue_key, biz, shard, made_sure=bool(unkeyed))
@@ -377,21 +359,20 @@ class MongoStreaming:
                 home = None
 
             def write(session: ClientSession) -> bool:
-                counted = {"$inc": {"parts": 1}}
-                if not requests.update_one(
-                    mine, counted, hint=BY_ID, session=session
-                ).matched_count:
+                change = {"$inc": {"parts": 1}}
+                counted = requests.update_one(mine, change, hint=BY_ID, session=session)
+                if not counted.matched_count:
                     return False
                 if unkeyed:
-                    documents = [record_document(queue_key.tenant, record) for record in unkeyed]
-                    ids = [document["_id"] for document in documents]
+                    written = [record_document(queue_key.tenant, record) for record in unkeyed]
+                    ids = [document["_id"] for document in written]
                     stored.delete_many({"_id": {"$in": ids}}, hint=BY_ID, session=session)
-                    stored.insert_many(documents, session=session)
+                    stored.insert_many(written, session=session)
                 if home is not None:
                     keeping.write(home, keyed, session)
                 return True
 
-            return in_transaction(self._shards.client(shard), write)
+            return connection.in_transaction(self._shards.client(shard), write)
 
     def store_keyed(
         self, queue_key: QueueKey, biz: Biz, records: Sequence[Record], now: datetime
@@ -405,5 +386,5 @@ class MongoStreaming:
             StoreError: the store cannot hold one of them; others may be stored.
         """
         keeping = KeyedRecords(self._shards, queue_key, biz)
-        with border():
+        with connection.border():
             keeping.write(keeping.home(now), records)

@@ -1,14 +1,12 @@
-"""Shards of a biz: their collections and indexes, batches by shard and node, ordered reads.
+"""Shards of a biz: their collections and indexes, batches by shard and node.
 
 A shard's share of a batch is small, and most of its time is a wait for the majority's journal. One
 after the other, eight shards take twice as long as one; at once, they take as long.
-
-Lists are sorted by a time and then by id, as the indexes are; a position is ``(epoch ms, id)``.
 """
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from functools import cache, partial
@@ -24,66 +22,8 @@ from crawlfleet.kernel.errors import StoreError
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, Waits, border
 from crawlfleet.kernel.queue_key import QueueKey
-from crawlfleet.kernel.time import from_ms
 from crawlfleet.requests.models import JOB_LIFE
 from crawlfleet.requests.routing import Shard, keyed_homes, route
-
-
-def ranges_of(
-    field: str, since: datetime | None, after: tuple[int, object] | None
-) -> list[Document]:
-    """Return what lies from ``since`` and after a position, as ranges of the index in its order.
-
-    A million requests may have one ``ts``: the page must begin where the last one ended, not at its
-    millisecond. MongoDB compares within a type and sorts numbers before strings, so integer ids are
-    followed by hex ones.
-    """
-    if after is None or (since is not None and since > from_ms(after[0])):
-        return [{} if since is None else {field: {"$gte": since}}]
-    at = from_ms(after[0])
-    rest: list[Document] = [{field: {"$gt": at}}]
-    if isinstance(after[1], int):
-        rest.insert(0, {field: at, "_id": {"$gte": ""}})
-    return [{field: at, "_id": {"$gt": after[1]}}, *rest]
-
-
-def ordered(
-    collection: Collection[Document],
-    match: Document,
-    ranges: Sequence[Document],
-    field: str,
-    index: str,
-    limit: int,
-    fields: Sequence[str] | None = None,
-) -> Iterator[Document]:
-    """Yield up to ``limit`` documents of the ranges, in the order of ``field`` and id."""
-    for found in ranges:
-        # Of one time, the planner merges the states' runs of the index by id alone; asked for the
-        # time as well, it would sort all of that time.
-        keys = ["_id"] if isinstance(found.get(field), datetime) else [field, "_id"]
-        cursor = (
-            collection.find({**match, **found}, projection=fields, hint=index)
-            .sort(keys)
-            .limit(limit)
-        )
-        for document in cursor:
-            yield document
-            limit -= 1
-        if limit <= 0:
-            return
-
-
-def order(ms: int, request_id: RequestId) -> tuple[int, str, int, str]:
-    """Return a key that sorts as MongoDB does: by time, numbers before strings, by value."""
-    if isinstance(request_id, int):
-        return ms, "", request_id, ""
-    return ms, "s", 0, request_id
-
-
-def typed(text: str) -> RequestId:
-    """Read an id from its text in a position."""
-    return int(text) if text.isdigit() and len(text) < 20 else text
-
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -189,10 +129,7 @@ BY_COUNTING: Final = "uncounted"
 BY_PRIORITY: Final = "by_priority"
 BY_POOL: Final = "by_pool"
 BY_REQUEST: Final = "by_request"
-
 BY_TIME: Final = "ttl"
-
-_TTL: Final = BY_TIME
 #: What the ledger has not counted as submitted yet is not for MongoDB to remove: it would never
 #: have been there. See ``call`` in :mod:`crawlfleet.requests.mongo.documents`.
 _COUNTED: Final[Document] = {"call": {"$gte": 0}}
@@ -203,46 +140,40 @@ _INDEX_OPTIONS_CONFLICT: Final = 85
 _INDEX_KEY_SPECS_CONFLICT: Final = 86
 _INDEX_NOT_FOUND: Final = 27
 
+
+def _index(name: str, *fields: str, where: Document | None = None, **options: int) -> IndexModel:
+    """Describe an index over fields, ascending; ``where`` limits it to what matches."""
+    keys = [(field, ASCENDING) for field in fields]
+    if where is None:
+        return IndexModel(keys, name=name, **options)
+    return IndexModel(keys, name=name, partialFilterExpression=where, **options)
+
+
 _REQUEST_INDEXES: Final = [
-    IndexModel([("flag", ASCENDING), ("ts", ASCENDING), ("_id", ASCENDING)], name=BY_STATE),
+    _index(BY_STATE, "flag", "ts", "_id"),
     # Only leased and waiting requests have ``due``: the index is as small as what is in flight.
-    IndexModel(
-        [("due", ASCENDING)], name=BY_DUE, partialFilterExpression={"due": {"$exists": True}}
-    ),
-    IndexModel(
-        [("job", ASCENDING), ("flag", ASCENDING), ("ts", ASCENDING), ("_id", ASCENDING)],
-        name=BY_JOB,
-        partialFilterExpression={"job": {"$exists": True}},
-    ),
+    _index(BY_DUE, "due", where={"due": {"$exists": True}}),
+    _index(BY_JOB, "job", "flag", "ts", "_id", where={"job": {"$exists": True}}),
     # Single submissions of the last minute, and nothing else.
-    IndexModel(
-        [("call", ASCENDING)], name=BY_COUNTING, partialFilterExpression={"call": {"$lt": 0}}
-    ),
+    _index(BY_COUNTING, "call", where={"call": {"$lt": 0}}),
 ]
 #: Only requests of another priority than the usual one have ``priority``. Not among those that are
 #: made sure of: where a collection was before priorities were, it is built beside recovery's rounds
 #: (requests.mongo.reclaim).
-PRIORITIES: Final = IndexModel(
-    [("priority", ASCENDING), ("flag", ASCENDING), ("ts", ASCENDING), ("_id", ASCENDING)],
-    name=BY_PRIORITY,
-    partialFilterExpression={"priority": {"$exists": True}},
+PRIORITIES: Final = _index(
+    BY_PRIORITY, "priority", "flag", "ts", "_id", where={"priority": {"$exists": True}}
 )
+#: Of the same kind, for records: only those of jobs have ``job``.
+RECORD_JOBS: Final = _index(BY_JOB, "job", "at", "_id", where={"job": {"$exists": True}})
 #: Only requests that are bound for a pool have ``pool``. Built where something is known to be.
-_POOLS: Final = IndexModel(
-    [("pool", ASCENDING), ("flag", ASCENDING), ("ts", ASCENDING), ("_id", ASCENDING)],
-    name=BY_POOL,
-    partialFilterExpression={"pool": {"$exists": True}},
-)
+_POOLS: Final = _index(BY_POOL, "pool", "flag", "ts", "_id", where={"pool": {"$exists": True}})
 #: Documents of a collection in which that takes a few seconds, how long it may take, and after
 #: what it is tried again where it has not succeeded. Larger ones have it built by hand.
 _SMALL: Final = 1_000_000
 _BUILD_SECONDS: Final = 15.0
 _AGAIN_SECONDS: Final = 3_600.0
-_RECORD_INDEXES: Final = [IndexModel([("at", ASCENDING), ("_id", ASCENDING)], name=BY_STORING)]
-_KEYED_INDEXES: Final = [
-    *_RECORD_INDEXES,
-    IndexModel([("request", ASCENDING), ("_id", ASCENDING)], name=BY_REQUEST),
-]
+_RECORD_INDEXES: Final = [_index(BY_STORING, "at", "_id")]
+_KEYED_INDEXES: Final = [*_RECORD_INDEXES, _index(BY_REQUEST, "request", "_id")]
 
 
 class Shards:
@@ -270,13 +201,26 @@ class Shards:
         """The client of the shard's node, for transactions."""
         return self._nodes.client(shard.node)
 
+    def is_begun(self, queue_key: QueueKey, biz: Biz, shard: Shard) -> bool:
+        """Tell whether anything of the biz was ever written to the shard, or to its database.
+
+        Recovery looks into it only then: of a thousand bizs that nobody uses it would make as many
+        collections and indexes.
+        """
+        requests = self.requests(queue_key, biz, shard)
+        if (queue_key.tenant, queue_key.biz, shard, requests.name) in self._sure:
+            return True
+        others = self.counts(queue_key, biz, shard), self.keyed(queue_key, biz, shard)
+        names = {"$in": [one.name for one in (requests, *others)]}
+        return bool(requests.database.list_collection_names(filter={"name": names}))
+
     def requests(
         self, queue_key: QueueKey, biz: Biz, shard: Shard, *, made_sure: bool = False
     ) -> Collection[Document]:
         """Open the shard's requests. ``ts`` carries the TTL index (SPEC.md A5, A9)."""
         collection = self._collection(queue_key, biz, shard, f"{shard.number:03d}")
         if made_sure:
-            self._make_sure(queue_key, shard, collection, _REQUEST_INDEXES, _requests_ttl(biz))
+            self._make_sure(queue_key, shard, collection, _REQUEST_INDEXES, _requests_ttl, biz)
         return collection
 
     def records(
@@ -285,7 +229,7 @@ class Shards:
         """Open the shard's records, which may live longer than their requests, or for ever."""
         collection = self._collection(queue_key, biz, shard, f"{shard.number:03d}_records")
         if made_sure:
-            self._make_sure(queue_key, shard, collection, _RECORD_INDEXES, _records_ttl(biz))
+            self._make_sure(queue_key, shard, collection, _RECORD_INDEXES, _records_ttl, biz)
         return collection
 
     def keyed(
@@ -294,7 +238,7 @@ class Shards:
         """Open the records that have keys of their own, at one of their homes."""
         collection = self._collection(queue_key, biz, home, "keyed")
         if made_sure:
-            self._make_sure(queue_key, home, collection, _KEYED_INDEXES, _records_ttl(biz))
+            self._make_sure(queue_key, home, collection, _KEYED_INDEXES, _records_ttl, biz)
         return collection
 
     def counts(
@@ -303,7 +247,7 @@ class Shards:
         """Open the counters, which outlive the requests: one collection a biz and database."""
         collection = self._collection(queue_key, biz, shard, "counts")
         if made_sure:
-            self._make_sure(queue_key, shard, collection, [], _counts_ttl(biz))
+            self._make_sure(queue_key, shard, collection, [], _counts_ttl, biz)
         return collection
 
     def keep_lives(self, queue_key: QueueKey, biz: Biz, shard: Shard) -> None:
@@ -355,11 +299,13 @@ class Shards:
         shard: Shard,
         collection: Collection[Document],
         indexes: list[IndexModel],
-        ttl: IndexModel | None,
+        ttl_of: Callable[[Biz], IndexModel | None],
+        biz: Biz,
     ) -> None:
         key = (queue_key.tenant, queue_key.biz, shard, collection.name)
         if key in self._sure:
             return
+        ttl = ttl_of(biz)
         # Two threads may do this at once; either of them alone would do, and both do no harm.
         try:
             collection.create_indexes([*indexes, ttl] if ttl else indexes)
@@ -372,6 +318,19 @@ class Shards:
         self._sure.add(key)
 
 
+#: Opens a collection of a shard.
+Opens: TypeAlias = Callable[[Shards, QueueKey, Biz, Shard], Collection[Document]]
+
+
+def late_indexes(biz: Biz, shard: Shard) -> list[tuple[Opens, IndexModel]]:
+    """List a shard's collections with the index that is built beside recovery's rounds."""
+    found: list[tuple[Opens, IndexModel]] = [
+        (Shards.requests, PRIORITIES),
+        (Shards.records, RECORD_JOBS),
+    ]
+    return [*found, (Shards.keyed, RECORD_JOBS)] if shard in keyed_homes(biz) else found
+
+
 def job_life(biz: Biz) -> timedelta:
     """Return how long the counters of a job are kept after it was last counted."""
     return timedelta(seconds=biz.ttl_seconds + biz.expiry_grace_seconds) + JOB_LIFE
@@ -382,29 +341,25 @@ def _lives(biz: Biz) -> _Lives:
 
 
 def _requests_ttl(biz: Biz) -> IndexModel:
-    return IndexModel(
-        [("ts", ASCENDING)],
-        name=_TTL,
-        expireAfterSeconds=biz.ttl_seconds + biz.expiry_grace_seconds,
-        partialFilterExpression=_COUNTED,
-    )
+    life = biz.ttl_seconds + biz.expiry_grace_seconds
+    return _index(BY_TIME, "ts", where=_COUNTED, expireAfterSeconds=life)
 
 
 def _records_ttl(biz: Biz) -> IndexModel | None:
     if biz.records_ttl_seconds is None:
         return None
-    return IndexModel([("at", ASCENDING)], name=_TTL, expireAfterSeconds=biz.records_ttl_seconds)
+    return _index(BY_TIME, "at", expireAfterSeconds=biz.records_ttl_seconds)
 
 
 def _counts_ttl(biz: Biz) -> IndexModel:
     # Only the counters of jobs have ``at``.
     life = int((job_life(biz) + _JOB_BACKSTOP).total_seconds())
-    return IndexModel([("at", ASCENDING)], name=_TTL, expireAfterSeconds=life)
+    return _index(BY_TIME, "at", expireAfterSeconds=life)
 
 
 def _keep_ttl(collection: Collection[Document], ttl: IndexModel | None) -> None:
     """Make the TTL index as ``ttl`` says; None drops it: what is kept from now on stays."""
-    found = collection.index_information().get(_TTL)
+    found = collection.index_information().get(BY_TIME)
     wanted = None if ttl is None else ttl.document
     if found is not None and (
         wanted is None
@@ -415,14 +370,13 @@ def _keep_ttl(collection: Collection[Document], ttl: IndexModel | None) -> None:
     if found is None and ttl is not None:
         collection.create_indexes([ttl])
     elif found and wanted and found["expireAfterSeconds"] != wanted["expireAfterSeconds"]:
-        life = wanted["expireAfterSeconds"]
-        index = {"name": _TTL, "expireAfterSeconds": life}
+        index = {"name": BY_TIME, "expireAfterSeconds": wanted["expireAfterSeconds"]}
         collection.database.command("collMod", collection.name, index=index)
 
 
 def _drop_ttl(collection: Collection[Document]) -> None:
     try:
-        collection.drop_index(_TTL)
+        collection.drop_index(BY_TIME)
     except OperationFailure as error:
         if error.code != _INDEX_NOT_FOUND:
             raise

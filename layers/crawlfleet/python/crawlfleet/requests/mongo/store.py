@@ -9,34 +9,31 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from pymongo import ASCENDING
 from pymongo.client_session import ClientSession
 
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.kernel.ids import State
-from crawlfleet.kernel.mongo.connection import (
-    TRANSACTION_SECONDS,
-    Document,
-    MongoNodes,
-    border,
-    in_transaction,
-)
+from crawlfleet.kernel.mongo import connection
+from crawlfleet.kernel.mongo.connection import Document, border, in_transaction
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.mongo.claim import MongoClaims
-from crawlfleet.requests.mongo.documents import book, event, pushed, tally_of
+from crawlfleet.requests.mongo.documents import OWN_OPEN, book, event, pushed, tally_of
 from crawlfleet.requests.mongo.insert import MongoInsertion
 from crawlfleet.requests.mongo.read import MongoTracking
 from crawlfleet.requests.mongo.reclaim import BUILD_SECONDS, SMALL, MongoIndexing
+from crawlfleet.requests.mongo.record_search import MongoRecordSearch
 from crawlfleet.requests.mongo.records import delete_parts
 from crawlfleet.requests.mongo.recovery import SCAN, MongoRecovery
 from crawlfleet.requests.mongo.settle import MongoSettlement, MongoStreaming
 from crawlfleet.requests.mongo.sharding import BY_ID, BY_JOB, Shards, all_of, on_shards
+from crawlfleet.requests.mongo.transitions import MongoTransitions
+from crawlfleet.requests.mongo.unqueued import MongoUnqueued
 from crawlfleet.requests.routing import Shard, all_shards
 
 #: Requests cancelled in one transaction.
 BATCH: Final = 500
 #: In this order: what is pending is the most, and would be begun next.
-_OPEN: Final = (State.PENDING, State.WAITING, State.LEASED)
+_OPEN: Final = (int(State.PENDING), int(State.WAITING), OWN_OPEN, int(State.LEASED))
 
 
 class MongoJobCancelling:
@@ -58,11 +55,10 @@ class MongoJobCancelling:
         share = -(-limit // len(shards))
 
         def cancel_in(shard: Shard, _: list[None]) -> int:
-            with border(TRANSACTION_SECONDS):
+            with border(connection.TRANSACTION_SECONDS):
                 return _Cancelling(self._shards, queue_key, biz, shard, job, by, now).cancel(share)
 
-        done = all_of(on_shards({shard: [] for shard in shards}, cancel_in))
-        return sum(done)
+        return sum(all_of(on_shards({shard: [] for shard in shards}, cancel_in)))
 
 
 class _Cancelling:
@@ -82,9 +78,8 @@ class _Cancelling:
         self._records = shards.records(queue_key, biz, shard)
         self._counts = shards.counts(queue_key, biz, shard, made_sure=True)
         self._client = shards.client(shard)
-        self._job = job
+        self._job, self._now = job, now
         self._mine: Document = {"job": job, "tenant": queue_key.tenant, "biz": queue_key.biz}
-        self._now = now
         self._change: Document = {
             "$set": {"flag": int(State.CANCELLED)},
             "$unset": {"token": "", "due": "", "parts": ""},
@@ -94,49 +89,41 @@ class _Cancelling:
     def cancel(self, limit: int) -> int:
         """Cancel up to so many; return how many were."""
         total = 0
-        for state in _OPEN:
-            match = {**self._mine, "flag": int(state)}
+        for flag in _OPEN:
+            match = {**self._mine, "flag": flag}
             while total < limit:
                 size = min(BATCH, limit - total)
                 # Nearly always, and at the end always, there is nothing: no transaction for that.
                 if self._requests.find_one(match, projection=["_id"], hint=BY_JOB) is None:
                     break
-                write = partial(self._write, match, size)
-                cancelled = in_transaction(self._client, write)
+                cancelled = in_transaction(self._client, partial(self._write, match, size))
                 total += cancelled
                 if cancelled < size:
                     break
         return total
 
     def _write(self, match: Document, size: int, session: ClientSession) -> int:
-        found = list(
-            self._requests.find(match, projection=["parts"], hint=BY_JOB, session=session)
-            .sort([("ts", ASCENDING), ("_id", ASCENDING)])
-            .limit(size)
-        )
+        cursor = self._requests.find(match, projection=["parts"], hint=BY_JOB, session=session)
+        found = list(cursor.sort(["ts", "_id"]).limit(size))
         if not found:
             return 0
         chosen = {"_id": {"$in": [document["_id"] for document in found]}}
         self._requests.update_many(chosen, self._change, hint=BY_ID, session=session)
         delete_parts(self._records, found, session)
-        tally = tally_of([self._job] * len(found), "cancelled")
-        book(self._counts, tally, self._now, session)
+        book(self._counts, tally_of([self._job] * len(found), "cancelled"), self._now, session)
         return len(found)
 
 
 class MongoRequestStore:
     """Keep requests and records in the shards of their biz, by parts that each know a few verbs.
 
-    Args:
-        nodes: Where they are.
-        scan: Requests of a shard that recovery reads where no index tells their priority.
-        small: Documents of a collection that an index is built for in passing.
-        build_seconds: How long building one may take.
+    ``scan`` requests of a shard are read by recovery where no index tells their priority. An index
+    of ``small`` documents at most is built in passing, in ``build_seconds``.
     """
 
     def __init__(
         self,
-        nodes: MongoNodes,
+        nodes: connection.MongoNodes,
         *,
         scan: int = SCAN,
         small: int = SMALL,
@@ -153,8 +140,14 @@ class MongoRequestStore:
         self.store_part, self.store_keyed = streaming.store_part, streaming.store_keyed
         tracking = MongoTracking(shards)
         self.get, self.find, self.cancel = tracking.get, tracking.find, tracking.cancel
+        self.search = tracking.search
         self.records, self.record_count = tracking.records, tracking.record_count
+        self.find_records = MongoRecordSearch(shards).find
         recovery = MongoRecovery(shards, scan)
         self.unqueued, self.expire = recovery.unqueued, recovery.expire
         self.index = MongoIndexing(shards, small, build_seconds).index
+        notes = MongoUnqueued(nodes)
+        self.note_unqueued, self.noted_unqueued = notes.note, notes.noted
+        self.forget_unqueued = notes.forget
         self.cancel_job = MongoJobCancelling(shards).cancel_job
+        self.transition = MongoTransitions(shards).transition

@@ -56,9 +56,10 @@ The least ``ts`` is therefore kept of two parts, what was there when it was last
 came since; when the first part is served the second one takes its place. It may be lower than what
 is there, never higher, and it costs the same however long the list is.
 
-A host has a list for each priority that waits for it, each with figures of its own: its *place*.
-That of the usual priority is named as the host is, those of others by the host, a blank, which no
-host's name has, and the priority. Older versions know hosts alone; to them a place is a host of an
+A site (scheme, host and port) has a list for each priority that waits for it, each with figures of
+its own: its *place*. That of the usual priority is named as the site is (kernel.hosts.site_of: the
+host alone where it is https at its usual port), those of others by the site, a blank, which no
+site's name has, and the priority. Older versions know hosts alone; to them a place is a host of an
 odd name, of which they ask slots, and then the true host's for what they find there.
 
 Which priority of a host is served next follows from the heads of its lists, with ticks that are
@@ -90,7 +91,10 @@ def kept(beta: float, clamp: float) -> int:
 
 
 class DeferredHost(msgspec.Struct, frozen=True, kw_only=True):
-    """Count requests of a queue that wait for a host, and say when it may be asked again."""
+    """Count requests of a queue that wait for a site, and say when it may be asked again.
+
+    ``host`` is the site's name: the host alone where it is https at its usual port.
+    """
 
     host: str
     count: int
@@ -116,8 +120,21 @@ def ready_count(counts: Sequence[int], due: int) -> int:
     return found if due <= len(counts) else -(-found * due // len(counts))
 
 
+#: How the names of lists begin that wait for an account of a quota, in the place of a site.
+PARKED: Final = "quota://"
+
+
+def is_parked(place: str) -> bool:
+    """Tell whether a place waits for a quota, not for a host.
+
+    >>> is_parked("quota://limit/user:ann:requests:all 7"), is_parked("http://quota.example")
+    (True, False)
+    """
+    return place.startswith(PARKED)
+
+
 def place(host: str, priority: int) -> str:
-    """Name a host's list of a priority.
+    """Name a site's list of a priority.
 
     >>> place("a.example", 5), place("a.example", 10)
     ('a.example', 'a.example 10')
@@ -126,17 +143,28 @@ def place(host: str, priority: int) -> str:
 
 
 def places(host: str) -> tuple[str, ...]:
-    """Name a host's lists of the priorities 0 to 10."""
+    """Name a site's lists of the priorities 0 to 10."""
     return tuple(place(host, priority) for priority in range(LEVELS))
 
 
-def host_of(place: str) -> str:
-    """Return the host of a place.
+def site_of(place: str) -> str:
+    """Return the site of a place.
 
-    >>> host_of("a.example 10"), host_of("a.example")
-    ('a.example', 'a.example')
+    >>> site_of("a.example:8080 10"), site_of("a.example")
+    ('a.example:8080', 'a.example')
     """
     return place.partition(" ")[0]
+
+
+def host_of(place: str) -> str:
+    """Return the host of a place, or of a site.
+
+    >>> host_of("http://a.example:8080 10"), host_of("a.example"), host_of("[::1]:99")
+    ('a.example', 'a.example', '[::1]')
+    """
+    authority = site_of(place).rpartition("://")[2]
+    inside, closed, _ = authority.partition("]")
+    return inside + closed if closed else authority.partition(":")[0]
 
 
 def by_host(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
@@ -145,23 +173,33 @@ def by_host(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
     >>> by_host([("b 10", 3), ("a", 1), ("b", 4)])
     {'b': 7, 'a': 1}
     """
+    return _summed((host_of(at), count) for at, count in counts)
+
+
+def by_account(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Sum what waits for each account of a quota; what waits for hosts is left out.
+
+    >>> by_account([("quota://limit/a 7", 3), ("a.example", 1), ("quota://limit/a", 4)])
+    {'quota://limit/a': 7}
+    """
+    return _summed((site_of(at), count) for at, count in counts if is_parked(at))
+
+
+def _summed(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
     found: dict[str, int] = {}
-    for at, count in counts:
-        host = host_of(at)
-        found[host] = found.get(host, 0) + count
+    for name, count in counts:
+        found[name] = found.get(name, 0) + count
     return found
 
 
 def deferred_hosts(places: Iterable[tuple[str, int, int]]) -> list[DeferredHost]:
-    """Return the hosts of places, each with its count and until when it waits, in epoch ms."""
+    """Return the sites of places, each with its count and until when it waits, in epoch ms."""
     each = list(places)
     times: dict[str, int] = {}
     for at, _, ready_ts in each:
-        times.setdefault(host_of(at), ready_ts)
-    counts = by_host((at, count) for at, count, _ in each)
-    return [
-        DeferredHost(host=host, count=count, ready_ts=times[host]) for host, count in counts.items()
-    ]
+        times.setdefault(site_of(at), ready_ts)
+    counts = _summed((site_of(at), count) for at, count, _ in each)
+    return [DeferredHost(host=at, count=n, ready_ts=times[at]) for at, n in counts.items()]
 
 
 def hosts_among(places: int, seen: int, hosts: int) -> int:

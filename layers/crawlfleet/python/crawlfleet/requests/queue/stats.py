@@ -17,11 +17,11 @@ from crawlfleet.requests.models import Ledger
 class Depth(msgspec.Struct, frozen=True, kw_only=True):
     """Count the entries of a queue: to be served, leased, delayed.
 
-    ``parked`` of the ``queued`` are deferred: they wait for their host. Nothing that is queued or
-    deferred has a ``ts`` below ``oldest_ts``, unless it was put before the queue's next entry's.
-    ``heads`` are the ``ts`` of the next entry of each priority that any is queued of, ``parked_ts``
-    the least of what is deferred. ``away``: the queue's node of a cluster is away and others are
-    not; all counts are 0 then.
+    ``deferred`` of the ``queued`` wait for their host. Nothing that is queued or deferred has a
+    ``ts`` below ``oldest_ts``, unless it was put before the queue's next entry's. ``heads`` are the
+    ``ts`` of the next entry of each priority that any is queued of, ``deferred_ts`` the least of
+    what is deferred. ``away``: the queue's node of a cluster is away and others are not; all counts
+    are 0 then.
     """
 
     queued: int
@@ -153,15 +153,12 @@ class NodeHealth(msgspec.Struct, frozen=True, kw_only=True):
 class QueueWork(msgspec.Struct, frozen=True, kw_only=True):
     """Count what lies ahead of the workers in a queue, at one moment.
 
-    Attributes:
-        queued: Entries of the queue and of leases that have ended; their hosts are not known.
-        leased: Entries that workers hold.
-        due: Retries that are due soon.
-        parked: Entries that wait for their hosts, however long that takes.
-        hosts: How many hosts these are.
-        hosts_due: How many of the hosts are looked at again soon.
-        sample: Some of the hosts, the soonest due first, each with how many entries wait for it.
-        oldest_ts: Nothing that is queued or parked was submitted before; None where nothing is.
+    ``queued`` are entries of the queue and of leases that have ended; their hosts are not known.
+    ``due`` are retries that are due soon. ``deferred`` entries wait for ``hosts`` hosts, however
+    long that takes; ``hosts_due`` of these are looked at again soon, and ``sample`` has some, the
+    soonest due first, each with its count. ``parked_entries`` of the deferred wait for an account
+    of a quota and for no host; ``parked`` are some of these lists, each with its count. Nothing
+    queued or deferred is older than ``oldest_ts``.
     """
 
     queued: int = 0
@@ -171,6 +168,8 @@ class QueueWork(msgspec.Struct, frozen=True, kw_only=True):
     hosts: int = 0
     hosts_due: int = 0
     sample: tuple[tuple[str, int], ...] = ()
+    parked: tuple[tuple[str, int], ...] = ()
+    parked_entries: int = 0
     oldest_ts: int | None = None
 
     @property

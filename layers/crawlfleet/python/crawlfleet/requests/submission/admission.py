@@ -13,12 +13,14 @@ import msgspec
 from msgspec import Meta
 
 from crawlfleet.config.documents.biz import Biz, IntakeLimits
+from crawlfleet.config.documents.quota import UserName
 from crawlfleet.kernel.errors import CrawlfleetError, Problem
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, Priority, QueueKey
 from crawlfleet.kernel.urls import Url, problem_with
-from crawlfleet.kernel.validation import Words
-from crawlfleet.requests.models import Body
+from crawlfleet.kernel.validation import Words, named
+from crawlfleet.requests.ceilings.models import used_rate
+from crawlfleet.requests.models import SCRAPY_META, Body
 from crawlfleet.requests.queue.stats import Pressure
 
 
@@ -39,7 +41,7 @@ class KeyName(NamedTuple):
 
 
 class RuleVersion(msgspec.Struct, frozen=True):
-    """Name the rule that an entry was admitted with, and the version frozen then."""
+    """Name the rule that an entry was admitted with, and its version then."""
 
     rule: str
     version: str
@@ -97,7 +99,8 @@ class Submission(
 
     ``params`` are appended to the URL's query; ``meta`` is carried along and not looked at. What
     has a ``client_id`` is stored once, however often and in whatever call it comes. What has a
-    ``job`` is counted by it too (SPEC.md H1). Of a higher ``priority`` it is served earlier.
+    ``job`` is counted by it too (SPEC.md H1). Of a higher ``priority`` it is served earlier. What
+    has a ``user`` is under the quotas that its tenant has for that one.
     """
 
     url: Url
@@ -110,6 +113,7 @@ class Submission(
     client_id: ClientId | None = None
     job: JobName | None = None
     priority: Priority = DEFAULT_PRIORITY
+    user: UserName | None = None
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -162,7 +166,8 @@ RESERVED: Final = "is such a name as fires, events and idempotency keys give: ch
 
 def job_name(of: str, now: datetime) -> str:
     """Make a new name that says of what it is a run and when: ``shop.20261121T030000Z.4f2a91``."""
-    return f"{_short(of)}.{now:%Y%m%dT%H%M%SZ}.{secrets.token_hex(3)}"
+    short = re.sub(r"[^A-Za-z0-9_-]", "-", of)[:32]
+    return f"{short}.{now:%Y%m%dT%H%M%SZ}.{secrets.token_hex(3)}"
 
 
 def fire_name(schedule: str, fire_at: datetime) -> str:
@@ -207,8 +212,12 @@ def is_reserved(name: str) -> bool:
     return _GIVEN.search(name) is not None
 
 
-def _short(of: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_-]", "-", of)[:32]
+def problem_with_meta(biz: Biz, meta: Mapping[str, object]) -> Problem | None:
+    """Return why a caller's ``meta`` is refused: it names what workers alone issue; None if not."""
+    if biz.intake.scrapy_requests or SCRAPY_META not in meta:
+        return None
+    why = "is written by workers alone; intake.scrapy_requests of the biz lets callers, too"
+    return Problem(f"meta.{SCRAPY_META}", why)
 
 
 class Admission:
@@ -235,9 +244,10 @@ class Admission:
         if admitted is not None:
             return _body(submission, admitted)
         problems = []
-        fault = problem_with(submission.url)
-        if fault is not None:
+        if fault := problem_with(submission.url):
             problems.append(Problem(f"{field}url", fault))
+        if (issued := problem_with_meta(self._biz, submission.meta)) is not None:
+            problems.append(Problem(f"{field}{issued.field}", issued.message))
         if submission.job is not None and is_reserved(submission.job):
             # Under it a fire would find tasks that are not its own.
             problems.append(Problem(f"{field}job", RESERVED))
@@ -248,7 +258,9 @@ class Admission:
             return problems
         reader = self._biz.reader(rule)
         if reader is None:
-            problems.append(Problem(f"{field}rule", f"this biz has no rule called {rule!r}"))
+            there = named(self._biz.readers, rule) or "none"
+            said = f"this biz has no rule called {rule!r}; it has: {there}"
+            problems.append(Problem(f"{field}rule", said))
         if problems or reader is None:
             return problems
         if rule not in self._versions:
@@ -299,6 +311,26 @@ def _worked_off(requests: float, per_second: float) -> float:
     if requests >= per_second * LONGEST_SECONDS:  # no worker lives, for one
         return LONGEST_SECONDS
     return max(requests / per_second, SHORTEST_SECONDS)
+
+
+def limit_of(
+    pressure: Pressure, count: int, limits: IntakeLimits, memory_ratio: float
+) -> tuple[str, float | None, float | None]:
+    """Return the setting that stands against ``count`` more, how much there is, and may be.
+
+    >>> full = Pressure(backlog=1_000, backlog_full=True)
+    >>> limit_of(full, 1, IntakeLimits(max_backlog=1_000), 0.85)
+    ('intake.max_backlog', 1000, 1000)
+    >>> limit_of(Pressure(backlog=0, wait_seconds=0.5), 1, IntakeLimits(per_second=2, burst=4), 1)
+    ('intake.per_second', 2.0, 2)
+    """
+    if pressure.backlog_full:
+        return "intake.max_backlog", pressure.backlog, limits.max_backlog
+    if pressure.memory_full:
+        return "redis_memory_ratio", None, memory_ratio
+    rate = limits.per_second or 0.0
+    used = used_rate(pressure.wait_seconds, count, rate, limits.burst)
+    return "intake.per_second", used, limits.per_second
 
 
 def refusal(biz: str, pressure: Pressure, limits: IntakeLimits, memory_ratio: float) -> str:

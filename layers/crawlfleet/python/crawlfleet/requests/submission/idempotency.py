@@ -20,13 +20,8 @@ from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.models import Body, Request
 from crawlfleet.requests.mongo.store import MongoRequestStore
-from crawlfleet.requests.submission.admission import (
-    Keyed,
-    KeyKind,
-    KeyName,
-    RuleVersion,
-    Submission,
-)
+from crawlfleet.requests.submission import admission
+from crawlfleet.requests.submission.admission import Keyed, KeyKind, KeyName, Submission
 from crawlfleet.requests.submission.mongo import MongoSubmissionKeys
 
 #: The least that a key is kept: requests of a biz may live for a minute, a client's retries longer.
@@ -44,11 +39,10 @@ def digest_of_call(submissions: Sequence[Submission | CrawlfleetError]) -> bytes
     """
     digest = sha256()
     for submission in submissions:
-        text = (
-            b"!" + str(submission).encode("utf-8", "backslashreplace")
-            if isinstance(submission, CrawlfleetError)
-            else _text_of(submission)
-        )
+        if isinstance(submission, CrawlfleetError):
+            text = b"!" + str(submission).encode("utf-8", "backslashreplace")
+        else:
+            text = _text_of(submission)
         digest.update(len(text).to_bytes(8, "big") + text)
     return digest.digest()
 
@@ -159,14 +153,8 @@ class IdempotencyKeys:
         if not self._digests:
             return
         found = self._keys.find(self._queue_key, list(self._digests))
-        lost = [
-            keyed
-            for keyed in found.values()
-            if not keyed.stored
-            and is_old(keyed, self._biz, now)
-            and not any(map(self._exists, keyed.ids))
-        ]
-        if lost:
+        old = [one for one in found.values() if not one.stored and is_old(one, self._biz, now)]
+        if lost := [keyed for keyed in old if not any(map(self._exists, keyed.ids))]:
             # Stored now, its requests would be as old as the key, and expire with it.
             self._keys.forget(self._queue_key, lost)
         gone = {keyed.name for keyed in lost}
@@ -199,7 +187,7 @@ class IdempotencyKeys:
             return None
         return keyed.ids[self._place(index)]
 
-    def admitted(self, index: int) -> RuleVersion | None:
+    def admitted(self, index: int) -> admission.RuleVersion | None:
         """Return the rule that the entry was admitted with first; None if it was not."""
         keyed = self._of(index)
         return keyed.rules[self._place(index)] if keyed is not None else None
@@ -255,10 +243,9 @@ class IdempotencyKeys:
         self, bodies: Mapping[int, Body], take: Callable[[int], Sequence[RequestId]]
     ) -> dict[int, RequestId]:
         """Take an id for each entry that has none; a new key of a call has one a position."""
+        wanted = [index for index in bodies if self._of(index) is None]
         if self._call is not None and self._call not in self._standing:
             wanted = list(range(self._size))
-        else:
-            wanted = [index for index in bodies if self._of(index) is None]
         return dict(zip(wanted, take(len(wanted)) if wanted else (), strict=True))
 
     def _request(
@@ -269,11 +256,10 @@ class IdempotencyKeys:
             an_id, queued_at = keyed.ids[self._place(index)], keyed.queued_at
             admitted = self.admitted(index)
             if admitted is not None:
-                # Another one, at the same moment, was first, and froze another version.
+                # Another one, at the same moment, was first, and by another version.
                 body = replace(body, rule=admitted.rule, rule_version=admitted.version)
         if an_id is None:
-            message = "an entry without a key has no id"
-            raise AssertionError(message)
+            raise AssertionError("an entry without a key has no id")
         return Request(
             id=an_id,
             tenant=self._queue_key.tenant,
@@ -282,6 +268,7 @@ class IdempotencyKeys:
             body=body,
             job=self._of_entry[index].job,
             priority=self._of_entry[index].priority,
+            user=self._of_entry[index].user,
         )
 
     def keyed(self, indices: Collection[int]) -> list[int]:
@@ -314,5 +301,5 @@ class IdempotencyKeys:
         return index if self._names[index] == self._call else 0
 
 
-def _rule_version(body: Body) -> RuleVersion:
-    return RuleVersion(body.rule, body.rule_version)
+def _rule_version(body: Body) -> admission.RuleVersion:
+    return admission.RuleVersion(body.rule, body.rule_version)

@@ -32,8 +32,7 @@ class MongoSubmissionKeys:
     """Keep the keys of submissions, with the ids they stand for."""
 
     def __init__(self, nodes: MongoNodes) -> None:
-        self._nodes = nodes
-        self._sure = False
+        self._nodes, self._sure = nodes, False
 
     def find(self, queue_key: QueueKey, names: Sequence[KeyName]) -> dict[KeyName, Keyed]:
         """Return the keys that are kept.
@@ -72,10 +71,8 @@ class MongoSubmissionKeys:
 
     def forget(self, queue_key: QueueKey, keyed: Sequence[Keyed]) -> None:
         """Drop these; no effect on one that is closed, or has been replaced."""
-        deletions = [
-            DeleteMany({**match, "stored": False}, hint=BY_ID) for match in _these(queue_key, keyed)
-        ]
-        if deletions:
+        young = [{**match, "stored": False} for match in _these(queue_key, keyed)]
+        if deletions := [DeleteMany(match, hint=BY_ID) for match in young]:
             with border():
                 self._collection().bulk_write(deletions, ordered=False)
 
@@ -93,9 +90,8 @@ def _insert(kept: Collection[Document], documents: Sequence[Document]) -> set[st
         kept.insert_many(documents, ordered=False)
     except BulkWriteError as error:
         faults = error.details["writeErrors"]
-        if error.details.get("writeConcernErrors") or any(
-            fault["code"] != _DUPLICATE_KEY for fault in faults
-        ):
+        others = any(fault["code"] != _DUPLICATE_KEY for fault in faults)
+        if others or error.details.get("writeConcernErrors"):
             raise
         return {fault["op"]["_id"] for fault in faults}
     return set()
@@ -145,13 +141,14 @@ def _keyed(name: KeyName, document: Document) -> Keyed:
     )
 
 
-_encode = msgspec.json.Encoder(order="sorted").encode
+#: Records have their fields in the order of the rule, so that is kept.
+_encode = msgspec.json.Encoder().encode
 _rule = msgspec.json.Decoder(Rule).decode
 _spider = msgspec.json.Decoder(Spider).decode
 
 
 class MongoRules:
-    """Freeze rules and spiders by version; one, once seen, is remembered by the process."""
+    """Keep versions of rules and spiders; one, once seen, is remembered by the process."""
 
     def __init__(self, nodes: MongoNodes) -> None:
         self._nodes = nodes
@@ -164,10 +161,9 @@ class MongoRules:
             return
         kind = "rule" if isinstance(rule, Rule) else "spider"
         document = {"tenant": queue_key.tenant, "biz": queue_key.biz, kind: _encode(rule)}
-        with border(), suppress(DuplicateKeyError):  # another one froze it at the same time
-            self._nodes.control("rules").update_one(
-                {"_id": "/".join(key)}, {"$setOnInsert": document}, upsert=True
-            )
+        change = {"$setOnInsert": document}
+        with border(), suppress(DuplicateKeyError):  # another one kept it at the same time
+            self._nodes.control("rules").update_one({"_id": "/".join(key)}, change, upsert=True)
         self._known[key] = rule
 
     def get_version(self, queue_key: QueueKey, name: str, version: str) -> Rule | Spider | None:
@@ -178,11 +174,7 @@ class MongoRules:
                 found = self._nodes.control("rules").find_one({"_id": "/".join(key)})
             if found is None:
                 return None
-            self._known[key] = _reader(found)
+            self._known[key] = (
+                _spider(found["spider"]) if "spider" in found else _rule(found["rule"])
+            )
         return self._known[key]
-
-
-def _reader(document: Document) -> Rule | Spider:
-    if "spider" in document:
-        return _spider(document["spider"])
-    return _rule(document["rule"])

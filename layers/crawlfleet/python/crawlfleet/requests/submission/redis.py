@@ -23,18 +23,12 @@ _ADMIT: Final = Script("requests/submission/admit", "requests/queue/levels_prelu
 
 
 class RedisIntake:
-    """Admit submissions; backlog, rate and memory are one script.
-
-    Args:
-        connection: The stage's Redis.
-        clock: Stands for the server's own, which is what counts where none is given.
-    """
+    """Admit submissions by one script; the server's clock counts where none is given."""
 
     def __init__(
         self, connection: RedisConnection, *, clock: Callable[[], datetime] | None = None
     ) -> None:
-        self._redis = connection
-        self._clock = clock
+        self._redis, self._clock = connection, clock
 
     def admit(
         self,
@@ -89,16 +83,10 @@ class _Answer:
 
 
 class RememberedIntake:
-    """Remember answers of another intake. Used by one thread at a time.
-
-    Args:
-        intake: Is asked where nothing good is remembered.
-        steady: Seconds on a clock that nobody sets.
-    """
+    """Remember answers of another intake, by a steady clock. Used by one thread at a time."""
 
     def __init__(self, intake: Intake, *, steady: Callable[[], float] = time.monotonic) -> None:
-        self._intake = intake
-        self._steady = steady
+        self._intake, self._steady = intake, steady
         self._answers: dict[QueueKey, _Answer] = {}
 
     def admit(
@@ -113,20 +101,14 @@ class RememberedIntake:
         """Ask for ``count`` more; remember the answer where the biz has no rate."""
         if limits.per_second is not None:
             return self._intake.admit(queue_key, count, limits, memory_ratio, now, beside)
-        moment = self._steady()
-        known = self._answers.get(queue_key)
-        if (
-            known is not None
-            and moment < known.good_until
-            and known.ratio == memory_ratio
-            and known.backlog + count <= limits.max_backlog
-        ):
+        moment, known = self._steady(), self._answers.get(queue_key)
+        is_good = known and moment < known.good_until and known.ratio == memory_ratio
+        if known and is_good and known.backlog + count <= limits.max_backlog:
             known.backlog += count
             return Pressure(backlog=known.backlog)
         self._answers.pop(queue_key, None)
         pressure = self._intake.admit(queue_key, count, limits, memory_ratio, now, beside)
         if pressure.admitted:
-            self._answers[queue_key] = _Answer(
-                pressure.backlog + count, memory_ratio, moment + GOOD_SECONDS
-            )
+            backlog, good_until = pressure.backlog + count, moment + GOOD_SECONDS
+            self._answers[queue_key] = _Answer(backlog, memory_ratio, good_until)
         return pressure

@@ -1,84 +1,54 @@
-"""Submission, and tracking of what was submitted (SPEC.md A1-A6, A8).
+"""Submission of requests (SPEC.md A1-A6).
 
 A submission is admitted, finds room, gets ids, is routed, persisted, enqueued and receipted. Once
 MongoDB has accepted, the answer is yes: if Redis fails then, recovery queues the request later.
 """
 
+import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import Final
+
+from msgspec.structs import replace
 
 from crawlfleet.config.documents.biz import Biz, IntakeLimits, Tree
-from crawlfleet.config.lookup import biz_of, queue_key_of, queues_beside
-from crawlfleet.kernel import paging as cursors
-from crawlfleet.kernel.errors import (
-    BacklogFullError,
-    ConflictError,
-    InvalidRequestError,
-    NotFoundError,
-    StoreUnavailableError,
-)
-from crawlfleet.kernel.ids import RequestId, State, parse_id
+from crawlfleet.config.lookup import biz_of, must_be_active, queue_key_of, queues_beside
+from crawlfleet.kernel import errors
+from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.paging import Listing, T
 from crawlfleet.kernel.queue_key import QueueKey
-from crawlfleet.kernel.time import to_ms
+from crawlfleet.kernel.tracing import NO_TRACER, Caller, Span, Tracer, sampled, trace_of
+from crawlfleet.requests.ceilings.service import TenantCeilings
 from crawlfleet.requests.ids.issuer import IdSource
-from crawlfleet.requests.models import Body, Entry, Inserted, Ledger, Record, Request, Tracked
-from crawlfleet.requests.mongo.ledger import MongoLedgers
+from crawlfleet.requests.models import Body, Entry, Inserted, Request
 from crawlfleet.requests.mongo.store import MongoRequestStore
 from crawlfleet.requests.queue.redis.queue import RedisQueue
-from crawlfleet.requests.queue.stats import Stats, together
-from crawlfleet.requests.submission.admission import (
-    Accepted,
-    Admission,
-    Intake,
-    Receipt,
-    Refused,
-    Submission,
-    refusal,
-    retry_after,
-)
+from crawlfleet.requests.submission import admission
+from crawlfleet.requests.submission.admission import Accepted
 from crawlfleet.requests.submission.idempotency import IdempotencyKeys
 from crawlfleet.requests.submission.mongo import MongoRules, MongoSubmissionKeys
+from crawlfleet.requests.submission.waking import (
+    LivenessChecks,
+    PoolStarter,
+    Waker,
+    WakeReservations,
+    wake_if_idle,
+)
 
-
-class Waker(Protocol):
-    """Start consumers."""
-
-    def wake(self, count: int) -> None:
-        """Start ``count`` consumer invocations, without waiting for them."""
-        ...
-
-
-class WakeReservations(Protocol):
-    """Reserve the start of a pool's workers."""
-
-    def reserve_wake(self, now: datetime | None, wanted: int, most: int | None = None) -> int:
-        """Return how many workers the caller shall start so that ``wanted`` live.
-
-        Atomic over callers. ``now`` is None for the server's clock, which workers go by. No more
-        than ``most``, if that is said: the caller asks again when these are started. Each is
-        counted as live for a few seconds, so that no two callers start the same one.
-        """
-        ...
-
-
-class PoolStarter(NamedTuple):
-    """Count a pool's live workers, and start one."""
-
-    workers: WakeReservations
-    waker: Waker
+_NOBODY: Final[Mapping[RequestId, Caller]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submissions:
     """Take submissions: persist, enqueue, and wake a worker.
 
-    ``workers`` and ``waker`` are of the usual pool, ``starters`` of the others.
+    ``workers`` and ``waker`` are of the usual pool, ``starters`` of the others. Without ``wakes``
+    none is started: what is submitted has to wait for something else.
     """
 
     ids: IdSource
@@ -86,22 +56,27 @@ class Submissions:
     queue: RedisQueue
     rules: MongoRules
     keys: MongoSubmissionKeys
-    intake: Intake
+    intake: admission.Intake
+    ceilings: TenantCeilings
     workers: WakeReservations
     waker: Waker
     starters: Mapping[str, PoolStarter] = field(default_factory=dict)
+    liveness: LivenessChecks = field(default_factory=LivenessChecks)
+    tracer: Tracer = NO_TRACER
+    wakes: bool = True
 
     def submit(
         self,
         tree: Tree,
         tenant: str,
         biz_name: str,
-        submissions: Sequence[Submission | InvalidRequestError],
+        submissions: Sequence[admission.Submission | errors.InvalidRequestError],
         now: datetime,
         *,
         single: bool = False,
         key: str | None = None,
-    ) -> list[Receipt]:
+        caller: Caller | None = None,
+    ) -> list[admission.Receipt]:
         """Submit a batch; return one receipt an entry, in order.
 
         An entry that could not be read comes as its error and goes back as its receipt. Validation
@@ -110,6 +85,9 @@ class Submissions:
 
         Under one ``key`` the whole call is one submission, and an entry with a ``client_id`` is one
         whatever call it comes in: repeated, they get the ids they have (SPEC.md D13).
+
+        What is submitted by a ``caller`` whose trace is recorded is in that one, but where the biz
+        traces nothing.
 
         Raises:
             UnknownBizError: the tenant has no such biz; nothing is stored.
@@ -122,48 +100,51 @@ class Submissions:
         fields = ["" if single else f"requests[{index}]." for index in range(len(submissions))]
         keys = IdempotencyKeys(self.keys, self.store, queue_key, biz, submissions, fields, key)
         keys.find(now)
-        receipts: dict[int, Receipt] = {}
+        receipts: dict[int, admission.Receipt] = {}
 
-        admission = Admission(biz)
+        admitting = admission.Admission(biz)
         bodies: dict[int, Body] = {}
         for index, submission in enumerate(submissions):
             stored = keys.stored(index)
-            if isinstance(submission, InvalidRequestError):
-                receipts[index] = Refused(submission)
+            if isinstance(submission, errors.InvalidRequestError):
+                receipts[index] = admission.Refused(submission)
             elif index in keys.refused or index in keys.duplicates:
                 continue
             elif stored is not None:
                 receipts[index] = Accepted(stored, repeated=True)
             else:
-                body = admission.admit(submission, fields[index], keys.admitted(index))
+                body = admitting.admit(submission, fields[index], keys.admitted(index))
                 late = keys.too_late(index, now)
                 if not isinstance(body, Body):
-                    receipts[index] = Refused(InvalidRequestError(body))
+                    receipts[index] = admission.Refused(errors.InvalidRequestError(body))
                 elif late is not None:
-                    receipts[index] = Refused(late)
+                    receipts[index] = admission.Refused(late)
                 else:
                     bodies[index] = body
 
         if bodies:
-            fresh = sum(keys.admitted(index) is None for index in bodies)
-            if fresh:
+            if fresh := sum(keys.admitted(index) is None for index in bodies):
+                self.ceilings.admit_rate(tree, tenant, fresh)
                 self.make_room(tree, queue_key, fresh, biz.intake, now)
-            for name in admission.rules:
+            for name in admitting.rules:
                 if reader := biz.reader(name):
                     self.rules.keep_version(queue_key, name, reader)
             requests = keys.open(bodies, partial(self.ids.take, queue_key, biz.id_kind), now)
             repeatable = frozenset(requests[index].id for index in keys.keyed(requests))
+            new = list(requests.values())
             outcome = self.persist_and_enqueue(
-                queue_key, biz, list(requests.values()), now, repeatable=repeatable
+                *(queue_key, biz, new, now),
+                repeatable=repeatable,
+                callers={} if caller is None else {one.id: caller for one in new},
             )
             receipts.update(zip(requests, outcome, strict=True))
             _close(keys, receipts)
-        receipts |= {index: Refused(error) for index, error in keys.refused.items()}
+        receipts |= {index: admission.Refused(error) for index, error in keys.refused.items()}
         for duplicate, first in keys.duplicates.items():
             receipt = receipts[first]
-            receipts[duplicate] = (
-                Accepted(receipt.id, repeated=True) if isinstance(receipt, Accepted) else receipt
-            )
+            if isinstance(receipt, Accepted):
+                receipt = Accepted(receipt.id, repeated=True)
+            receipts[duplicate] = receipt
         return [receipts[index] for index in range(len(submissions))]
 
     def make_room(
@@ -174,9 +155,13 @@ class Submissions:
         The backlog is that of all its queues. While Redis is away there is room.
 
         Raises:
-            BacklogFullError: it does not; says when it makes sense to come back.
+            TenantSuspendedError: the tenant is suspended.
+            BacklogFullError: it does not, or its tenant has reached a ceiling; says when it makes
+                sense to come back.
         """
+        must_be_active(tree, queue_key.tenant)
         memory_ratio = tree.stage.redis_memory_ratio
+        self.ceilings.admit(tree, queue_key.tenant, count)
         try:
             usual = queue_key_of(queue_key, None)
             beside = queues_beside(tree, usual)
@@ -184,12 +169,16 @@ class Submissions:
             if pressure.admitted:
                 return
             _, processed = self.queue.rates(queue_key, now)
-        except StoreUnavailableError as error:
+        except errors.StoreUnavailableError as error:
             warn("admitted without knowing the backlog", error)
             return
-        raise BacklogFullError(
-            refusal(queue_key.biz, pressure, limits, memory_ratio),
-            retry_after_seconds=retry_after(pressure, limits, processed.per_60s),
+        limit, used, allowed = admission.limit_of(pressure, count, limits, memory_ratio)
+        raise errors.BacklogFullError(
+            admission.refusal(queue_key.biz, pressure, limits, memory_ratio),
+            retry_after_seconds=admission.retry_after(pressure, limits, processed.per_60s),
+            limit=limit,
+            used=used,
+            allowed=allowed,
         )
 
     def persist_and_enqueue(
@@ -200,18 +189,25 @@ class Submissions:
         now: datetime,
         *,
         repeatable: frozenset[RequestId] = frozenset(),
-    ) -> list[Receipt]:
+        callers: Mapping[RequestId, Caller] = _NOBODY,
+    ) -> list[admission.Receipt]:
         """Persist, then queue what was persisted, then see that a worker of each pool lives.
 
         Of ``repeatable`` ids those who repeat them know, because they were written down before: if
         they exist, they are accepted as repeated, and queued again, as whoever stored them may have
-        died before that.
+        died before that. Requests of ``callers`` whose traces are recorded are in these.
 
         Raises:
             StoreUnavailableError: every request was refused because a node did not answer.
         """
         if not requests:
             return []
+        began = time.time()
+        requests = _traced(requests, biz.trace_share, callers)
+        # Should this process die before it has queued them, recovery looks there.
+        with suppress(errors.StoreUnavailableError):
+            pools = {request.pool for request in requests}
+            self.queue.announce({queue_key_of(queue_key, pool) for pool in pools})
         inserted = self.store.insert(queue_key, biz, requests, repeatable)
         if inserted.refused and len(inserted.refused) == len(requests):
             raise next(iter(inserted.refused.values()))
@@ -224,208 +220,84 @@ class Submissions:
         try:
             for pool, entries in by_pool.items():
                 waiting = self.queue.enqueue(queue_key_of(queue_key, pool), entries, now)
-                if waiting <= len(entries):
-                    # Where others waited before these, a worker lives, or the tick starts one.
+                # Where others waited before these, a worker lives as a rule. Should all have died,
+                # this is not to wait for a tick.
+                if waiting <= len(entries) or self.liveness.is_due(pool):
                     self.wake_for(pool)
-        except StoreUnavailableError as error:
+        except errors.StoreUnavailableError as error:
             warn("persisted, to be queued by recovery", error)
+            self.store.note_unqueued(queue_key, now)
+        if self.tracer.sends:
+            traced = [r for r in stored if r.trace is not None]
+            self.tracer.send([_span(r, began, callers.get(r.id)) for r in traced])
         return [_receipt(r.id, inserted, repeatable) for r in requests]
 
     def wake_for(self, pool: str | None) -> None:
         """Start a worker of a pool if none lives; the tick does for a pool unknown here."""
         starter = PoolStarter(self.workers, self.waker) if pool is None else self.starters.get(pool)
-        if starter is not None:
+        if starter is not None and self.wakes:
             wake_if_idle(starter.workers, starter.waker)
 
 
-def _close(keys: IdempotencyKeys, receipts: dict[int, Receipt]) -> None:
+def _traced(
+    requests: Sequence[Request], share: float, callers: Mapping[RequestId, Caller]
+) -> list[Request]:
+    """Return requests with their traces: the caller's, or one of its own for each of the share."""
+    chosen = sampled([request.id for request in requests], share)
+    if share > 0.0:
+        chosen |= callers.keys()
+    return [
+        replace(request, trace=_trace(request, callers.get(request.id)))
+        if request.id in chosen
+        else request
+        for request in requests
+    ]
+
+
+def _trace(request: Request, caller: Caller | None) -> str:
+    if caller is not None:
+        return caller.trace
+    owner = f"{request.tenant}/{request.biz}"
+    return trace_of(owner, request.id, request.queued_at.timestamp())
+
+
+def submission_part(request_id: RequestId) -> str:
+    """Return the part of a trace that a request's submission is.
+
+    A caller's trace may have many requests.
+    """
+    return f"{request_id} submission"
+
+
+def _span(request: Request, began: float, caller: Caller | None) -> Span:
+    """Return the first span of a request's trace: it is persisted and queued."""
+    facts = {"request": str(request.id), "biz": f"{request.tenant}/{request.biz}"}
+    return Span(
+        trace=request.trace or "",
+        part=submission_part(request.id),
+        within=None if caller is None else caller.span,
+        name="submission",
+        begun=began,
+        ended=time.time(),
+        facts={**facts, "url": request.body.url, "rule": request.body.rule},
+    )
+
+
+def _close(keys: IdempotencyKeys, receipts: dict[int, admission.Receipt]) -> None:
     accepted = {index for index, receipt in receipts.items() if isinstance(receipt, Accepted)}
     try:
         keys.close(accepted)
-    except StoreUnavailableError as error:
+    except errors.StoreUnavailableError as error:
         warn("a repeated submission will be looked up again", error)
-
-
-def wake_if_idle(workers: WakeReservations, waker: Waker) -> None:
-    """Start one consumer if none lives. If that fails, the scheduler's next tick does it."""
-    # Who lives is judged by the clock that workers go by, and not by this machine's.
-    wanted = workers.reserve_wake(None, 1)
-    if wanted:
-        try:
-            waker.wake(wanted)
-        except StoreUnavailableError as error:
-            warn("no consumer could be woken", error)
 
 
 def _receipt(
     request_id: RequestId, inserted: Inserted, repeatable: frozenset[RequestId]
-) -> Receipt:
+) -> admission.Receipt:
     if request_id in inserted.refused:
-        return Refused(inserted.refused[request_id])
+        return admission.Refused(inserted.refused[request_id])
     if request_id not in inserted.existing:
         return Accepted(request_id)
     if request_id in repeatable:
         return Accepted(request_id, repeated=True)
-    return Refused(ConflictError(f"id {request_id} is taken"))
-
-
-_LABELS: Final = {int(state): state.label for state in State}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tracking:
-    """Read and cancel requests, list records, and sum them up (SPEC.md A8)."""
-
-    store: MongoRequestStore
-    ledgers: MongoLedgers
-    queue: RedisQueue
-
-    def look_up(self, tree: Tree, tenant: str, biz_name: str, text: str) -> Tracked:
-        """Get everything about one request.
-
-        Raises:
-            NotFoundError: this tenant's biz has none of that id.
-        """
-        queue_key, biz = biz_of(tree, tenant, biz_name)
-        request_id = parse_id(text)
-        found = self.store.get(queue_key, biz, request_id)
-        if found is None:
-            raise _unknown(request_id)
-        return found
-
-    def cancel(self, tree: Tree, tenant: str, biz_name: str, text: str, now: datetime) -> Tracked:
-        """Cancel a request that is not leased; cancelling twice is cancelling once.
-
-        Raises:
-            NotFoundError: there is none of that id.
-            ConflictError: it is being worked on, or has ended.
-        """
-        queue_key, biz = biz_of(tree, tenant, biz_name)
-        request_id = parse_id(text)
-        found = self.store.cancel(queue_key, biz, request_id, f"api:{tenant}", now)
-        if found is None:
-            raise _unknown(request_id)
-        if found.state != State.CANCELLED:
-            message = (
-                f"the request is {state_label(biz, found.state)}: only pending ones are cancelled"
-            )
-            raise ConflictError(message)
-        return found
-
-    def list_requests(
-        self,
-        tree: Tree,
-        tenant: str,
-        biz_name: str,
-        *,
-        state: str | None,
-        since: datetime | None,
-        cursor: str | None,
-        limit: int,
-        now: datetime,
-    ) -> Listing[Tracked]:
-        """List requests by time of queueing, oldest first."""
-        queue_key, biz = biz_of(tree, tenant, biz_name)
-        before = None if cursor is None else cursors.decode(cursor)
-        found = self.store.find(
-            queue_key,
-            biz,
-            state=None if state is None else _flag(biz, state),
-            since=since,
-            after=before,
-            limit=limit + 1,
-            now=now,
-        )
-        positions = [(to_ms(t.request.queued_at), str(t.request.id)) for t in found[:limit]]
-        return _listing(found, positions, before, limit, now)
-
-    def list_records(
-        self,
-        tree: Tree,
-        tenant: str,
-        biz_name: str,
-        *,
-        request: str | None,
-        cursor: str | None,
-        limit: int,
-        now: datetime,
-    ) -> Listing[Record]:
-        """List records by time of storing, oldest first."""
-        queue_key, biz = biz_of(tree, tenant, biz_name)
-        before = None if cursor is None else cursors.decode(cursor, records=True)
-        found = self.store.records(
-            queue_key,
-            biz,
-            request_id=None if request is None else parse_id(request, "request_id"),
-            after=before,
-            limit=limit + 1,
-        )
-        positions = [(to_ms(record.stored_at), record.id) for record in found[:limit]]
-        return _listing(found, positions, before, limit, now)
-
-    def stats(self, tree: Tree, tenant: str, biz_name: str, now: datetime) -> Stats:
-        """Sum up states, the queues' depth, rates, and where workers spent their time."""
-        queue_key, biz = biz_of(tree, tenant, biz_name)
-        ledger = self.ledgers.totals(queue_key, biz, now)
-        submitted, processed = self.queue.rates(queue_key, now)
-        return Stats(
-            states=_by_label(biz, ledger),
-            ledger=ledger,
-            records=self.store.record_count(queue_key, biz),
-            depth=together(
-                [self.queue.depth(one) for one in (queue_key, *queues_beside(tree, queue_key))]
-            ),
-            submitted=submitted,
-            processed=processed,
-            phases=self.queue.phases(queue_key),
-        )
-
-    def audit(
-        self, tree: Tree, tenant: str, biz_name: str, job: str | None, now: datetime
-    ) -> Ledger:
-        """Count every term of the ledger by itself, of the biz or of one job (SPEC.md H1).
-
-        Raises:
-            NotFoundError: nothing was ever submitted under this job, or its ledger has gone.
-        """
-        queue_key, biz = biz_of(tree, tenant, biz_name)
-        ledger = self.ledgers.audit(queue_key, biz, now, job)
-        if job is not None and ledger == Ledger(own=ledger.own) and not ledger.others:
-            raise NotFoundError(f"there is no job {job}")
-        return ledger
-
-
-def _by_label(biz: Biz, ledger: Ledger) -> dict[str, int]:
-    counts = {int(state): getattr(ledger, state.label) for state in State} | ledger.own
-    return {state_label(biz, flag): count for flag, count in sorted(counts.items())}
-
-
-def state_label(biz: Biz, flag: int) -> str:
-    """Return a state as clients write it; the biz's own states included."""
-    if flag in _LABELS:
-        return _LABELS[flag]
-    return next((name for name, value in biz.states.items() if value == flag), str(flag))
-
-
-def _flag(biz: Biz, label: str) -> int:
-    known = {state.label: int(state) for state in State} | dict(biz.states)
-    if label not in known:
-        raise InvalidRequestError.of("state", f"must be one of {', '.join(known)}")
-    return known[label]
-
-
-def _listing(
-    found: list[T],
-    positions: list[cursors.Position],
-    before: cursors.Position | None,
-    limit: int,
-    now: datetime,
-) -> Listing[T]:
-    more = len(found) > limit
-    last = positions[-1] if positions else None
-    resume = last if more else cursors.resume_from(last, before, now)
-    return Listing(found[:limit], None if resume is None else cursors.encode(resume), more)
-
-
-def _unknown(request_id: RequestId) -> NotFoundError:
-    return NotFoundError(f"there is no request {request_id}")
+    return admission.Refused(errors.ConflictError(f"id {request_id} is taken"))

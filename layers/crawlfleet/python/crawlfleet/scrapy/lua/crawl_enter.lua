@@ -8,6 +8,8 @@
 -- KEYS[7] fingerprints  STRING  how fingerprints are made
 -- KEYS[8] ended         STRING  1: to be forgotten when nobody is left
 -- KEYS[9] deaths        HASH  id -> how many processes have ended while they had it
+-- KEYS[10] counts      HASH  submitted, done, dead, cancelled: of all runs
+-- KEYS[11] beats       HASH  journal -> its last number, or forgotten
 -- ARGV[1] process
 -- ARGV[2] term    ms until it is taken to be gone
 -- ARGV[3] flush   1 if everything is to be forgotten first, unless others take part
@@ -19,8 +21,13 @@ local others = redis.call('ZCARD', KEYS[1])
 local flushed = 0
 local under_way = redis.call('ZCARD', KEYS[2]) + redis.call('ZCARD', KEYS[3])
 local ended = redis.call('GET', KEYS[8]) == '1' and under_way == 0
+redis.call('PERSIST', KEYS[10])
+redis.call('PERSIST', KEYS[11])
+if under_way > 0 then redis.call('HSETNX', KEYS[10], 'submitted', under_way) end -- of an older version
 if others == 0 and (ARGV[3] == '1' or ended) then
   for i = 2, 9 do redis.call('UNLINK', KEYS[i]) end
+  forget_journals(KEYS[11])
+  if under_way > 0 then redis.call('HINCRBY', KEYS[10], 'cancelled', under_way) end
   flushed = 1
 end
 if under_way > 0 then redis.call('DEL', KEYS[8]) end

@@ -8,6 +8,8 @@
 -- KEYS[7] fingerprints  STRING  how fingerprints are made
 -- KEYS[8] ended         STRING  1: to be forgotten when nobody is left
 -- KEYS[9] deaths        HASH  id -> how many processes have ended while they had it
+-- KEYS[10] counts      HASH  submitted, done, dead, cancelled: kept for a month
+-- KEYS[11] beats       HASH  journal -> its last number, or forgotten
 -- ARGV[1] process
 -- ARGV[2] forget   never; finished: if nothing is left to do; always: whatever is left
 -- reply   1 if everything was forgotten
@@ -21,4 +23,8 @@ if redis.call('ZCARD', KEYS[1]) > 0 then
   return 0
 end
 for i = 2, 9 do redis.call('UNLINK', KEYS[i]) end
+forget_journals(KEYS[11])
+redis.call('EXPIRE', KEYS[11], 2592000)
+if left > 0 then redis.call('HINCRBY', KEYS[10], 'cancelled', left) end
+redis.call('EXPIRE', KEYS[10], 2592000)
 return 1

@@ -16,6 +16,7 @@ A seed::
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
@@ -31,6 +32,8 @@ from crawlfleet.requests.mongo.documents import read_id
 
 #: Segments that are counted: the newest.
 MOST_SEGMENTS: Final = 31
+#: Names that begin with a year sort below, others above.
+_DATED_BELOW: Final = ":"
 READY: Final = int(SeedState.READY)
 HANDED: Final = int(SeedState.HANDED)
 BY_ID: Final = "_id_"
@@ -102,15 +105,50 @@ def ids_of(segment: str) -> dict[str, str]:
 
 
 def newest_segments(seeds: Collection[Document]) -> Iterator[str]:
-    """Give the newest segments there are, each by one read of the index."""
-    match: Document = {}
-    for _ in range(MOST_SEGMENTS):
+    """Give the newest segments there are of each kind of name, each by one read of the index.
+
+    In the order of names the weeks of a year stand above its days, those of jobs above the day
+    they began on, and names without a time above all: none of them hides the others.
+    """
+    yield from _last_segments(seeds, _DATED_BELOW, None)
+    below, given = _DATED_BELOW, 0
+    while given < MOST_SEGMENTS:
+        newest = next(_last_segments(seeds, "", below), None)
+        if newest is None:
+            return
+        year = newest[:4]
+        bounds = (year, f"{year}-W", f"{year}-X", below)
+        found = {*_days(seeds, *bounds[:2])}
+        for low, high in pairwise(bounds):
+            found.update(_last_segments(seeds, low, high))
+        yield from found
+        given, below = given + len(found), year
+
+
+def _last_segments(
+    seeds: Collection[Document], low: str, below: str | None, most: int = MOST_SEGMENTS
+) -> Iterator[str]:
+    """Give the last segments of a range of names, each by one read of the index."""
+    for _ in range(most):
+        match = {"_id": {"$gte": low} | ({} if below is None else {"$lt": below})}
         last = seeds.find_one(match, projection=["_id"], sort=[("_id", DESCENDING)], hint=BY_ID)
         if last is None:
             return
         segment = last["_id"][: -2 * KEY_BYTES - 1]
         yield segment
-        match = {"_id": {"$lt": f"{segment}/"}}
+        below = f"{segment}/"
+
+
+def _days(seeds: Collection[Document], low: str, below: str) -> Iterator[str]:
+    """Give the last days and months of a range of names: of each the jobs are passed over."""
+    for _ in range(2 * MOST_SEGMENTS):
+        segment = next(_last_segments(seeds, low, below), None)
+        if segment is None:
+            return
+        day, time, _ = segment.partition("T")
+        if not time:
+            yield segment
+        below = f"{day}{time}" if time else f"{segment}/"
 
 
 def waiting_by_segment(seeds: Collection[Document], now: datetime) -> Iterator[tuple[str, int]]:
@@ -129,11 +167,7 @@ def waiting_by_segment(seeds: Collection[Document], now: datetime) -> Iterator[t
 def find_open(
     seeds: Collection[Document], job: str, limit: int, most_looked_through: int
 ) -> list[Document]:
-    """Find open seeds of a job.
-
-    Raises:
-        StoreError: there is no index by job, and too many open seeds to look through.
-    """
+    """Find open seeds of a job; StoreError if too many are open to do it without its index."""
     match: Document = {"state": {"$lte": HANDED}, "job": job}
     try:
         return list(seeds.find(match, hint=BY_JOB).limit(limit))
@@ -164,8 +198,11 @@ def document_of(seed: Seed) -> Document:
     """Write a seed as it is first stored."""
     handed = {} if seed.request is None else {"req": seed.request, "handed": seed.handed_at}
     of_job = {} if seed.spec.job is None else {"job": seed.spec.job}
+    has_end = seed.state > HANDED and seed.ends_at is not None
+    ended = {"archived_at": max(seed.ends_at or seed.due_at, seed.due_at)} if has_end else {}
     return {
         **handed,
+        **ended,
         **of_job,
         "_id": seed.id,
         "state": int(seed.state),

@@ -3,6 +3,7 @@
 import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, TypeVar
 
@@ -31,7 +32,7 @@ from crawlfleet.crawling.frontier.mongo.documents import (
     seed_of,
     waiting_by_segment,
 )
-from crawlfleet.crawling.frontier.segments import candidates, homes
+from crawlfleet.crawling.frontier.segments import candidates, homes, newest_first
 from crawlfleet.kernel.errors import StoreError
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
@@ -46,26 +47,19 @@ _DAY_SECONDS: Final = 86_400
 _ENDED: Final = {"$in": [int(SeedState.FINISHED), int(SeedState.FAILED)]}
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class MongoSeeds:
     """The store that decides about seeds: one a key and segment, however often it is added.
 
-    Args:
-        nodes: Where seeds are.
-        most_to_index: Seeds of a collection for which an index by job is built in passing.
-        most_looked_through: Open seeds that are searched where there is none.
+    An index by job is built in passing where there are up to ``most_to_index`` seeds; where there
+    is none, ``most_looked_through`` open ones are searched.
     """
 
-    def __init__(
-        self,
-        nodes: MongoNodes,
-        *,
-        most_to_index: int = MOST_TO_INDEX,
-        most_looked_through: int = MOST_LOOKED_THROUGH,
-    ) -> None:
-        self._nodes = nodes
-        self._most_to_index, self._most_looked_through = most_to_index, most_looked_through
-        #: By collection, the days for which ended seeds are kept as its index says.
-        self._sure: dict[tuple[Shard, str, str], int] = {}
+    nodes: MongoNodes
+    most_to_index: int = MOST_TO_INDEX
+    most_looked_through: int = MOST_LOOKED_THROUGH
+    #: By collection, the days for which ended seeds are kept as its index says.
+    _sure: dict[tuple[Shard, str, str], int] = field(default_factory=dict, init=False)
 
     def insert(self, queue_key: QueueKey, biz: Biz, seeds: Sequence[Seed]) -> set[str]:
         """Store seeds; return the keys that were there already, of which nothing is changed.
@@ -106,14 +100,7 @@ class MongoSeeds:
 
     def handed(self, queue_key: QueueKey, biz: Biz, limit: int) -> int:
         """Count the dispatched seeds that have not ended, up to the limit."""
-
-        def count(place: Shard) -> int:
-            with border():
-                return count_keys(
-                    self._seeds(queue_key, biz, place), {"state": HANDED}, BY_DUE, limit
-                )
-
-        return min(limit, sum(_each(homes(biz), count)))
+        return self._count(queue_key, biz, {"state": HANDED}, limit)
 
     def dispatch(
         self,
@@ -214,6 +201,29 @@ class MongoSeeds:
 
         return self._change(queue_key, biz, list(ends), changes)
 
+    def requeue(
+        self,
+        queue_key: QueueKey,
+        biz: Biz,
+        expired: Mapping[str, tuple[RequestId, str]],
+        now: datetime,
+    ) -> int:
+        """Make seeds ``segment/key`` ready again that are still dispatched as these requests.
+
+        The text says why; how many were. The key counts as before, and the seed is no older.
+        """
+
+        def change(seed_id: str) -> UpdateOne:
+            request, why = expired[seed_id]
+            changed = {"state": READY, "due": now, "why": clean(why, _LONGEST_WHY)}
+            return UpdateOne(
+                {"_id": seed_id, "state": HANDED, "req": request},
+                {"$set": changed, "$unset": {"req": "", "handed": ""}},
+                hint=BY_ID,
+            )
+
+        return self._change(queue_key, biz, list(expired), lambda ids: [change(one) for one in ids])
+
     def release(
         self, queue_key: QueueKey, biz: Biz, seeds: Sequence[str], why: str, now: datetime
     ) -> int:
@@ -272,17 +282,24 @@ class MongoSeeds:
         """Return seeds of a job that are ready, now or later, or dispatched; in no order.
 
         It reads no others, or, under a queue key that had many before there were jobs, some
-        thousands of what is open; where there is more it gives up at once.
-
-        Raises:
-            StoreError: there is more.
+        thousands of what is open; where there is more it gives up at once, with a StoreError.
         """
         found: list[Document] = []
         for place in homes(biz):
-            with border(self._nodes.waits.glance):
+            with border(self.nodes.waits.glance):
                 seeds = self._seeds(queue_key, biz, place)
-                found += find_open(seeds, job, limit, self._most_looked_through)
+                found += find_open(seeds, job, limit, self.most_looked_through)
         return [seed_of(document) for document in found[:limit]]
+
+    def jobs_of(self, queue_key: QueueKey, biz: Biz, seeds: Sequence[str]) -> dict[str, str | None]:
+        """Return the jobs of the seeds ``segment/key`` that are there; None of a seed of no job."""
+        found: dict[str, str | None] = {}
+        for place, ids in _by_place(biz, seeds):
+            with border():
+                match = {"_id": {"$in": ids}}
+                each = self._seeds(queue_key, biz, place).find(match, {"job": 1}, hint=BY_ID)
+                found |= {document["_id"]: document.get("job") for document in each}
+        return found
 
     def of_keys(self, queue_key: QueueKey, biz: Biz, keys: Sequence[str]) -> list[Seed]:
         """Return the seeds of these keys in the newest segments there are, the newest first.
@@ -293,7 +310,7 @@ class MongoSeeds:
         for place in homes(biz):
             with border():
                 segments.update(newest_segments(self._seeds(queue_key, biz, place)))
-        newest = sorted(segments, reverse=True)[:MOST_SEGMENTS]
+        newest = newest_first(segments)[:MOST_SEGMENTS]
         ids = [f"{segment}/{key}" for segment in newest for key in keys]
         found: dict[str, Document] = {}
         for place, part in _by_place(biz, ids):
@@ -316,18 +333,9 @@ class MongoSeeds:
                         of_segment[state.label] += count_keys(seeds, match, BY_STATE)
                 for segment, waiting in waiting_by_segment(seeds, now):
                     counts[segment]["waiting"] += waiting
-        newest = sorted(counts, reverse=True)[:MOST_SEGMENTS]
-        return [
-            SeedTotals(
-                segment=segment,
-                ready=counts[segment]["ready"] - counts[segment]["waiting"],
-                waiting=counts[segment]["waiting"],
-                handed=counts[segment]["handed"],
-                finished=counts[segment]["finished"],
-                failed=counts[segment]["failed"],
-            )
-            for segment in newest
-        ]
+                    counts[segment]["ready"] -= waiting
+        newest = newest_first(counts)[:MOST_SEGMENTS]
+        return [SeedTotals(segment=segment, **counts[segment]) for segment in newest]
 
     def _count(self, queue_key: QueueKey, biz: Biz, match: Document, limit: int) -> int:
         def count(place: Shard) -> int:
@@ -338,14 +346,14 @@ class MongoSeeds:
 
     def _seeds(self, queue_key: QueueKey, biz: Biz, place: Shard) -> Collection[Document]:
         name = f"{queue_key.biz}.{biz.collection}_seeds"
-        return self._nodes.collection(place.node, queue_key.tenant, place.database, name)
+        return self.nodes.collection(place.node, queue_key.tenant, place.database, name)
 
     def _sured(self, queue_key: QueueKey, biz: Biz, place: Shard) -> Collection[Document]:
         """Return the collection with its indexes, and with the life that ended seeds have now."""
         seeds = self._seeds(queue_key, biz, place)
         key = (place, queue_key.tenant, seeds.name)
         if self._sure.get(key) != biz.seeds.archive_days:
-            make_sure(seeds, biz.seeds.archive_days * _DAY_SECONDS, self._most_to_index)
+            make_sure(seeds, biz.seeds.archive_days * _DAY_SECONDS, self.most_to_index)
             self._sure[key] = biz.seeds.archive_days
         return seeds
 

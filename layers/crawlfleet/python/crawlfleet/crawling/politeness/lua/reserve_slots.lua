@@ -1,9 +1,13 @@
 -- reserve_slots: what a worker's ask for slots at a host gets (SPEC.md H3).
 -- KEYS[1] host     HASH  * -> the host, tenant -> its slots, 'worker tenant' -> permits
+-- KEYS[2] strain   HASH  origin -> its overload, for all tenants
+-- KEYS[3] own      HASH  origin -> its overload, for this tenant; * -> its pace
 -- ARGV[1] tenant   who asks
 -- ARGV[2] worker   by whom
--- ARGV[3] figures  'count running interval concurrency now': slots wanted, slots in use, us between
---                  two slots, downloads at once, epoch us or nothing for the server's clock
+-- ARGV[3] figures  'count running interval concurrency share now': slots wanted, slots in use, us
+--                  between two slots, downloads at once, the tenant's share, epoch us or nothing for
+--                  the server's clock
+-- ARGV[4] origin   what is asked for, or '' for any of the host
 -- reply   'count wait interval permits ready why': slots, us until the first and between two,
 --         permits, us until more may be asked for, and what for
 --
@@ -14,15 +18,16 @@
 -- interval and slows nobody down.
 --
 -- Shares of slots. A tenant that got less than it asked for, and less than it would have got here
--- alone, counts at the host for DEMAND. While k tenants count, the asking one included, each one's
--- look-ahead is metered by a second GCRA, k times slower: at most its k-th part of the horizon is
--- ahead of it. A tenant that has used that up may still take the next slot once its moment has come:
--- nobody wanted it earlier. So all slots are used, and a tenant that asks gets at least its k-th part
--- of the slots beyond the first horizon, but for one slot.
+-- alone, counts at the host for DEMAND. A tenant's part is its share of the shares of those who
+-- count, the asking one included: the k-th part while k alike do. Each one's look-ahead is metered by
+-- a second GCRA, slower by that: at most its part of the horizon is ahead of it. A tenant that has
+-- used that up may still take the next slot once its moment has come: nobody wanted it earlier. So
+-- all slots are used, and a tenant that asks gets at least its part of the slots beyond the first
+-- horizon, but for one slot.
 --
 -- Permits. A worker's permits are what it may have in flight: not more than it has slots for, not
--- more than the host's concurrency less what others hold. While k tenants count, what others lack up
--- to their k-th part is kept for them; a tenant that holds more than its part gets no slots until it
+-- more than the host's concurrency less what others hold. What others that count lack up to their
+-- part is kept for them, one at least; a tenant that holds more than its part gets no slots until it
 -- does not. Where there are fewer permits than tenants, those without one that waited longer come
 -- first. A worker gets no more slots than its permits can serve within the horizon, at the time that
 -- answers take: a slot that cannot be used is lost to all.
@@ -33,8 +38,8 @@ local SOON, PERMIT_SOON, PERMIT_LATE, GUESS = 50000, 200000, 1000000, 1000000
 local MAX_TENANTS = 128
 even_when_full(KEYS[1])
 local tenant = ARGV[1]
-local wanted, running, asked, concurrency, now =
-  match(ARGV[3], '^(%d+) (%d+) (%d+) (%d+) (%d*)$')
+local wanted, running, asked, concurrency, own_share, now =
+  match(ARGV[3], '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d*)$')
 wanted, running, concurrency = tonumber(wanted), tonumber(running), tonumber(concurrency)
 now = tonumber(now) or server_us()
 local host = load_host(now, tenant, ARGV[2])
@@ -47,21 +52,26 @@ if not own then
   own = {last = 0, share_at = 0, unmet_at = 0, permits = 0, served_at = 0}
   host.tenants[tenant] = own
 end
-own.concurrency = concurrency
+own.concurrency, own.share = concurrency, tonumber(own_share)
 
 -- 1. the next slot by the host's rate
-local interval = max(1, asked, host.pace)
-if host.slow > 0 then
-  interval = max(interval, min(interval * 2 ^ min(host.overload, 20), host.slow))
+local own_answer, own_pace = load_own_pace(KEYS[3])
+local usual = max(1, asked, host.pace, own_pace)
+local interval, until_us = usual, 0
+for _, one in ipairs({host, load_strain(KEYS[2], ARGV[4]), load_strain(KEYS[3], ARGV[4])}) do
+  until_us = max(until_us, one.until_us)
+  if one.slow > 0 then
+    interval = max(interval, min(usual * 2 ^ min(one.overload, 20), one.slow))
+  end
 end
 local start = max(now, host.last + min(host.gap, interval), own.last + interval)
-local rivals, shortest = {}, interval
+local rivals, shortest, shares = {}, interval, own.share
 for name, one in pairs(host.tenants) do
   if name ~= tenant then
     start = max(start, one.last + min(one.interval, interval))
     if one.unmet_at + DEMAND > now then
       rivals[#rivals + 1] = one
-      shortest = min(shortest, one.interval)
+      shortest, shares = min(shortest, one.interval), shares + one.share
     end
   end
 end
@@ -75,7 +85,7 @@ local unshared = min(wanted, floor((latest - own_start) / interval) + 1)
 -- 2. the tenant's share of them
 local meter, share_from = interval, max(now, own.share_at)
 if #rivals > 0 then
-  meter = max(interval, shortest * (1 + #rivals))
+  meter = max(interval, ceil(shortest * shares / own.share))
   share_from = min(share_from, latest + meter)
   local share = floor((latest - share_from) / meter) + 1
   if share < count then
@@ -98,14 +108,15 @@ ready = max(SOON, ready)
 -- 3. permits
 local kept = kept_by(host, running, concurrency, now)
 local theirs, permits, lacking = own.permits - (host.held or 0), kept, 0
-local answer = host.answer > 0 and host.answer or GUESS
+local answer = max(host.answer, own_answer)
+if answer == 0 then answer = GUESS end
 -- How many more slots so many permits can serve within the horizon.
 local function fitting(of)
   if of <= 0 then return 0 end
   return max(0, max(of, ceil(of * HORIZON / answer)) - running)
 end
-if now < host.until_us then
-  count, unshared, why, ready = 0, 0, 'back-off', host.until_us - now
+if now < until_us then
+  count, unshared, why, ready = 0, 0, 'back-off', until_us - now
 else
   local most, others = concurrency, theirs
   for name, one in pairs(host.tenants) do
@@ -116,10 +127,10 @@ else
   local room = min(most - others, concurrency - theirs)
   local alone = room
   if #rivals > 0 then
-    local share = max(1, floor(most / (1 + #rivals)))
+    local share = max(1, floor(most * own.share / shares))
     local lack, starving = 0, 0
     for _, one in ipairs(rivals) do
-      lack = lack + min(share, one.want)
+      lack = lack + min(max(1, floor(most * one.share / shares)), one.want)
       if one.permits == 0 and one.want > 0 and one.unmet_at + HORIZON >= now
         and one.served_at < own.served_at then
         starving = starving + 1

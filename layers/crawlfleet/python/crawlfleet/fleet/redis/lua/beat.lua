@@ -5,6 +5,10 @@
 -- KEYS[4] intervals   HASH  worker id -> its latest intervals in ms, the newest last
 -- KEYS[5] cards       HASH  worker id -> its status as JSON
 -- KEYS[6] watch       HASH  since when the fleet is observed, and when it was last
+-- KEYS[7] proxies     HASH  'pool key' -> the state of a proxy (proxies_prelude.lua)
+-- KEYS[8] seen        ZSET  'pool key' -> when it was reported last
+-- KEYS[9] news        ZSET  'pool key' -> the number of its last change
+-- KEYS[10] pools      HASH  pool -> its size, and how many are away
 -- ARGV[1] worker      its id
 -- ARGV[2] now         epoch ms, by the caller's clock
 -- ARGV[3] live after  epoch ms: a worker whose last beat is not later is taken to be dead
@@ -13,7 +17,12 @@
 -- ARGV[6] window      how many intervals are kept
 -- ARGV[7] memory      ms for which a silent worker is remembered
 -- ARGV[8] lapse       ms after which the fleet was not observed
--- reply   1 if the worker was known, 0 if it is new, was reaped or is forgotten
+-- ARGV[9] news        the latest that it knows of proxies; nothing where the stage has none
+-- ARGV[10] try        ms for which the try of a proxy is granted
+-- ARGV[11] half-life  ms after which what was counted of a proxy counts half
+-- ARGV[12...]         its reports about proxies
+-- reply   {1 if the worker was known, 0 if it is new, was reaped or is forgotten,
+--          {the latest news, the news of proxies}, where it was asked for}
 local SWEEP = 100
 even_when_full(KEYS[1])
 local worker, now = ARGV[1], server_ms()
@@ -45,4 +54,11 @@ local counted = redis.call('ZSCORE', KEYS[1], worker)
 redis.call('ZADD', KEYS[1], ARGV[2], worker)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[4])
 if not counted or tonumber(counted) <= tonumber(ARGV[3]) then redis.call('ZPOPMIN', KEYS[2]) end
-return last and 1 or 0
+local known = last and 1 or 0
+if ARGV[9] == '' then return {known} end
+
+-- 4. proxies
+local keys = {proxies = KEYS[7], seen = KEYS[8], news = KEYS[9], pools = KEYS[10]}
+local reports = {unpack(ARGV, 12)}
+return {known, exchange_proxies(keys, worker, now, tonumber(ARGV[9]), tonumber(ARGV[10]),
+  tonumber(ARGV[11]), reports)}

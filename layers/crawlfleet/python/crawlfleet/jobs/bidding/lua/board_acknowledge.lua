@@ -1,4 +1,5 @@
--- board_acknowledge: acknowledge an award: the job leaves the board; its keys are those of board_prelude.
+-- board_acknowledge: acknowledge an award: the job leaves the board; its keys are those of
+-- board_prelude.
 -- ARGV[1] worker
 -- ARGV[2] job
 -- ARGV[3] number   of the award

@@ -1,4 +1,5 @@
--- board_decline: note why a pool's worker does not apply for jobs; its keys are those of board_prelude.
+-- board_decline: note why a pool's worker does not apply for jobs; its keys are those of
+-- board_prelude.
 -- ARGV[1] pool
 -- ARGV[2] most   pools of which a job has a note
 -- ARGV[3] now    epoch ms
@@ -6,8 +7,9 @@
 -- ARGV[5..]      job, 'kind lowered', reason, job...
 -- reply   how many of the jobs are on the board
 --
--- A note is 'pool kind lowered since at reason'; see jobs.bidding.listing.noted: since stays while the
--- link is at fault, or kind and demand are the same, and the note while it is a recent 'busy' one.
+-- A note is 'pool kind lowered since at reason'; see jobs.bidding.listing.noted: since stays while
+-- the link is at fault, or kind and demand are the same, and the note while it is a recent 'busy'
+-- one.
 local found, pool, now, suits = 0, ARGV[1], ARGV[3], tonumber(ARGV[4])
 
 local function is_unanswered(kind)

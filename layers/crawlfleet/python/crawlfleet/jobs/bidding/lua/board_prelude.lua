@@ -8,7 +8,7 @@ local SERIAL, BEGUN, BEGUN_AT, BIDS = KEYS[14], KEYS[15], KEYS[16], KEYS[17]
 
 -- As jobs.bidding.listing.SCALE.
 local SCALE = 1000000
--- Passes of tenants without jobs are removed when there are so many of them.
+-- Passes of tenants without jobs are removed when there are more of them.
 local IDLE_PASSES = 1000
 
 local function whole_text(number) return string.format('%.0f', number) end

@@ -94,9 +94,14 @@ local function filling(key, nonce)
 end
 
 
--- The id of one more request of a Scrapy crawl: of equal priority the least is served first.
+-- The id of one more request of a Scrapy crawl: of equal priority the least is served first. It is
+-- above all ids of before, also where Redis has lost what it had given.
 local function next_id(key, order)
-  local number = redis.call('INCR', key)
+  local number, least = redis.call('INCR', key), server_ms() * 100
+  if number < least then
+    number = least
+    redis.call('SET', key, string.format('%.0f', number))
+  end
   return string.format('%015.0f', order == 'newest' and 1e15 - number or number)
 end
 
@@ -116,11 +121,14 @@ end
 
 local NO_STARTS = 'WRONGTYPE start URLs are a list, a set or a sorted set'
 
--- Start URLs become entries of a crawl's queue.
+-- Start URLs become entries of a crawl's queue; returns each one's id and itself.
 local function enter_starts(queue, requests, serial, order, starts)
+  local entered = {}
   for _, given in ipairs(starts) do
     local id = next_id(serial, order)
+    entered[#entered + 1], entered[#entered + 2] = id, given
     redis.call('HSET', requests, id, '0 s' .. given)
     redis.call('ZADD', queue, 0, id)
   end
+  return entered
 end

@@ -31,6 +31,26 @@ local function waiting_for(parked, low, place, length)
   return found
 end
 
+-- Beside its places a queue's HASH counts the entries of all, and of the lists that wait for quotas
+-- (requests.queue.ageing) the entries and the lists.
+local COUNTS = {'*', '*parked', '*accounts'}
+local function is_parked(place) return string.sub(place, 1, 8) == 'quota://' end
+
+local function counts_in(parked)
+  local found = 0
+  for _, count in ipairs(redis.call('HMGET', parked, unpack(COUNTS))) do
+    if count then found = found + 1 end
+  end
+  return found
+end
+
+local function count_parked(parked, entries, lists)
+  redis.call('HINCRBY', parked, '*parked', entries)
+  if redis.call('HINCRBY', parked, '*accounts', lists) <= 0 then
+    redis.call('HDEL', parked, '*parked', '*accounts')
+  end
+end
+
 -- Writes that down, of a list without entries nothing, and what all lists together hold.
 local function note_waiting(parked, low, place, waiting)
   if waiting.count > 0 then
@@ -42,6 +62,10 @@ local function note_waiting(parked, low, place, waiting)
   else
     redis.call('HDEL', parked, place)
     redis.call('ZREM', low, place)
+  end
+  if is_parked(place) then
+    local lists = (waiting.count > 0 and 1 or 0) - (waiting.recorded > 0 and 1 or 0)
+    count_parked(parked, waiting.count - waiting.recorded, lists)
   end
   local all = redis.call('HINCRBY', parked, '*', waiting.count - waiting.recorded)
   if all <= 0 and redis.call('HLEN', parked) == 1 then redis.call('UNLINK', parked) end

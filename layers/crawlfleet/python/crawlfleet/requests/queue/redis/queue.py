@@ -4,8 +4,9 @@ Entries may repeat: the claim in MongoDB decides. An entry is one JSON object a 
 """
 
 import logging
+import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from math import log2
@@ -14,6 +15,7 @@ from typing import Final
 import msgspec
 
 from crawlfleet.kernel.errors import StoreUnavailableError
+from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import USUAL_AGEING, Ageing, QueueKey
 from crawlfleet.kernel.redis.connection import RedisConnection, nonsense, several, text, whole
 from crawlfleet.kernel.redis.server import Script
@@ -29,6 +31,7 @@ from crawlfleet.requests.queue.ageing import (
     ready_count,
 )
 from crawlfleet.requests.queue.redis.keys import host_list, host_lists, level_keys, redis_keys
+from crawlfleet.requests.queue.redis.open_queues import RedisOpenQueues
 from crawlfleet.requests.queue.stats import Depth, Load, Rates, full_minute, rates
 
 _encoder: Final = msgspec.json.Encoder()
@@ -66,6 +69,8 @@ def check_token(token: str) -> None:
         raise ValueError(f"a lease token must not contain ':{{': {token!r}")
 
 
+#: A queue is announced again by a process after this: much sooner than it would be forgotten.
+ANNOUNCED_SECONDS: Final = 10.0
 #: An account of phases is forgotten when it was not added to for this long.
 PHASES_TTL_SECONDS: Final = 7 * 86_400
 
@@ -99,39 +104,48 @@ class RedisQueue:
 
     The batch of a call is one argument and one answer, a JSON object a line: encoding a line costs
     less than the driver's care of an argument. A token with ``:{`` is a ValueError
-    (:func:`check_token`).
-
-    Args:
-        connection: The stage's Redis.
-        clock: Stands for the server's own, by which priorities age where none is given.
+    (:func:`check_token`). Priorities age by the server's clock where ``clock`` is not given.
     """
 
     def __init__(
         self, connection: RedisConnection, *, clock: Callable[[], datetime] | None = None
     ) -> None:
-        self._redis = connection
-        self._clock = clock
+        self._redis, self._clock = connection, clock
+        #: The queues that may have something.
+        self.open = RedisOpenQueues(connection)
+        self._announced: dict[QueueKey, float] = {}
+
+    def announce(self, queues: Iterable[QueueKey]) -> None:
+        """Announce that something comes into queues, unless this process did so a moment ago.
+
+        Where that fails recovery finds the queues, and so nobody waits for it again and again.
+        """
+        now = time.time()  # the monotonic clock may stand still while a function is frozen
+        # Threads share it: it is replaced and never changed.
+        known = {
+            one: at for one, at in self._announced.items() if 0 <= now - at < ANNOUNCED_SECONDS
+        }
+        new = [one for one in queues if one not in known]
+        if not new:
+            return
+        self._announced = {**known, **dict.fromkeys(new, now)}
+        try:
+            self.open.announce(new)
+        except StoreUnavailableError as error:
+            warn("queues could not be announced; recovery does it", error)
 
     def enqueue(self, queue_key: QueueKey, entries: Sequence[Entry], now: datetime) -> int:
-        """Append, and count towards the biz's submission rate; return how many wait now.
-
-        Returns how many wait in the queue now, these included.
-        """
+        """Append, and count towards the biz's submission rate; return how many wait, with these."""
         if not entries:
             depth = self.depth(queue_key)
             return depth.queued - depth.deferred
-        keys = redis_keys(queue_key)
-        return whole(
-            self._redis.once(
-                _ENQUEUE,
-                (keys.submitted, *level_keys(queue_key)),
-                to_ms(now) // 1000,
-                spell(entries),
-            )
-        )
+        self.announce((queue_key,))
+        places = (redis_keys(queue_key).submitted, *level_keys(queue_key))
+        return whole(self._redis.once(_ENQUEUE, places, to_ms(now) // 1000, spell(entries)))
 
     def requeue(self, queue_key: QueueKey, entries: Sequence[Entry]) -> None:
         """Put recovered entries where those of their priority are served next; not counted."""
+        self.announce((queue_key,))
         by_level: dict[int, list[Entry]] = defaultdict(list)
         for entry in entries:
             by_level[entry.priority].append(entry)
@@ -158,16 +172,10 @@ class RedisQueue:
         check_token(token)
         if count < 1:
             return []
-        keys = redis_keys(queue_key)
-        until_ms = to_ms(until)
-        found = text(
-            self._redis.once(
-                _LEASE,
-                (keys.leases, keys.delayed, keys.ticks, *level_keys(queue_key)),
-                *(token, count, to_ms(now), until_ms),
-                *self._ageing(ageing),
-            )
-        )
+        keys, until_ms = redis_keys(queue_key), to_ms(until)
+        places = (keys.leases, keys.delayed, keys.ticks, *level_keys(queue_key))
+        arguments = (token, count, to_ms(now), until_ms, *self._ageing(ageing))
+        found = text(self._redis.once(_LEASE, places, *arguments))
         entries = read_canonical(found)
         return self._mend(queue_key, token, found, until_ms) if entries is None else entries
 
@@ -177,9 +185,8 @@ class RedisQueue:
         """Extend the lease of ``entries``; returns those that the token no longer holds."""
         if not entries:
             return []
-        lost = self._redis.again(
-            _RENEW, (redis_keys(queue_key).leases,), token, to_ms(until), spell(entries)
-        )
+        leases = (redis_keys(queue_key).leases,)
+        lost = self._redis.again(_RENEW, leases, token, to_ms(until), spell(entries))
         return read_canonical(text(lost)) or []
 
     def finish(
@@ -192,13 +199,8 @@ class RedisQueue:
     ) -> int:
         """Drop the token's entries, add ``processed`` to the rate; returns how many it held."""
         keys = redis_keys(queue_key)
-        return whole(
-            self._redis.once(
-                _FINISH,
-                (keys.leases, keys.processed),
-                *(token, to_ms(now) // 1000, processed, spell(entries)),
-            )
-        )
+        arguments = (token, to_ms(now) // 1000, processed, spell(entries))
+        return whole(self._redis.once(_FINISH, (keys.leases, keys.processed), *arguments))
 
     def give_back(self, queue_key: QueueKey, token: str, entries: Sequence[Entry]) -> int:
         """Return entries still held by the token to where they are served next."""
@@ -223,16 +225,9 @@ class RedisQueue:
         """Move entries still held by the token to the waiting set, each until its time."""
         if not entries:
             return 0
-        keys = redis_keys(queue_key)
-        return whole(
-            self._redis.once(
-                _DELAY,
-                (keys.leases, keys.delayed),
-                token,
-                spell([entry for entry, _ in entries]),
-                "\n".join(str(to_ms(due_at)) for _, due_at in entries),
-            )
-        )
+        keys, dues = redis_keys(queue_key), "\n".join(str(to_ms(due_at)) for _, due_at in entries)
+        lines = spell([entry for entry, _ in entries])
+        return whole(self._redis.once(_DELAY, (keys.leases, keys.delayed), token, lines, dues))
 
     def defer(
         self,
@@ -287,10 +282,8 @@ class RedisQueue:
         check_token(token)
         if not hosts:
             return {}
-        keys = [
-            *_deferral(queue_key),
-            *(key for host, _, _ in hosts for key in host_lists(queue_key, host)),
-        ]
+        lists = (key for host, _, _ in hosts for key in host_lists(queue_key, host))
+        keys = [*_deferral(queue_key), *lists]
         until_ms = to_ms(until)
         arguments: list[str | bytes | int | float] = [token, until_ms, *self._ageing(ageing)]
         for host, count, again_at in hosts:
@@ -304,6 +297,11 @@ class RedisQueue:
                 entries = self._mend(queue_key, token, found, until_ms)
             leased.setdefault(host, []).extend(entries)
         return leased
+
+    def look_at(self, queue_key: QueueKey, hosts: Sequence[str], now: datetime) -> None:
+        """Have deferred lists of hosts, or of accounts of quotas, be looked at now."""
+        self.announce((queue_key,))
+        self.lease_deferred(queue_key, "", [(host, 0, now) for host in hosts], now)
 
     def depth(self, queue_key: QueueKey) -> Depth:
         """Count what is queued, leased, delayed and deferred; tell what is served next."""
@@ -390,10 +388,8 @@ class RedisQueue:
                     "dropped a queue entry that cannot be read",
                     extra={"tenant": queue_key.tenant, "biz": queue_key.biz, "reason": str(reason)},
                 )
-        mended = spell(entries)
-        whole(
-            self._redis.once(_MEND, (redis_keys(queue_key).leases,), token, until_ms, found, mended)
-        )
+        leases = (redis_keys(queue_key).leases,)
+        whole(self._redis.once(_MEND, leases, token, until_ms, found, spell(entries)))
         return entries
 
 

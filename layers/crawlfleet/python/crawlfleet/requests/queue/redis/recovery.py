@@ -13,27 +13,24 @@ from typing import Final
 
 import msgspec
 
+from crawlfleet.kernel.errors import StoreUnavailableError
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.redis.connection import RedisConnection, nonsense, several, text, whole
 from crawlfleet.kernel.redis.server import Script
 from crawlfleet.kernel.time import to_ms
-from crawlfleet.requests.models import Entry, QueueEpoch, is_of
+from crawlfleet.requests.models import Entry, QueueEpoch
 from crawlfleet.requests.queue.redis.keys import host_list, level_keys, redis_keys
 from crawlfleet.requests.queue.redis.queue import check_token, read, spell
+from crawlfleet.requests.tokens import is_of
 
-_MARK: Final = Script("requests/queue/redis/epoch")
+_EPOCH: Final = Script("requests/queue/redis/epoch")
 _CLEAR: Final = Script("requests/queue/redis/clear")
-_LIST_DEFERRED: Final = Script(
-    "requests/queue/redis/list_deferred", "requests/queue/deferral_prelude"
-)
-_DROP_DEFERRED: Final = Script(
-    "requests/queue/redis/drop_deferred", "requests/queue/deferral_prelude"
-)
+_DEFERS: Final = "requests/queue/deferral_prelude"
+_LIST_DEFERRED: Final = Script("requests/queue/redis/list_deferred", _DEFERS)
+_DROP_DEFERRED: Final = Script("requests/queue/redis/drop_deferred", _DEFERS)
 _FILL: Final = Script("requests/queue/redis/fill", "requests/queue/levels_prelude")
 _FILL_DELAYED: Final = Script("requests/queue/redis/fill_delayed")
 _FILLED: Final = Script("requests/queue/redis/filled")
-
-
 #: Hosts whose lists are dropped in one call.
 _HOSTS: Final = 500
 
@@ -50,14 +47,21 @@ class RedisQueueRebuild:
         The server is the run of its process and the history it writes, so that one which was a
         replica for a while and is promoted again is another.
         """
-        answer = several(self._redis.again(_MARK, (redis_keys(queue_key).filled,)), 3)
-        run, history, found = answer
-        server = f"{text(run).decode()}:{text(history).decode()}"
-        if found is None:
-            return QueueEpoch(server=server)
+        answer = self._redis.again(_EPOCH, (redis_keys(queue_key).filled,))
         with self._redis.translated():
-            reached, _, nonce = text(found).decode().partition(":")
-            return QueueEpoch(server=server, nonce=nonce, reached=int(reached) if reached else None)
+            return _epoch(several(answer, 3))
+
+    def epochs(self, queues: Sequence[QueueKey]) -> dict[QueueKey, QueueEpoch | None]:
+        """Return :meth:`epoch` of many queues, many a round trip; None where a node is away."""
+        each = [((redis_keys(queue_key).filled,), ()) for queue_key in queues]
+        answers = self._redis.queue_by_queue(_EPOCH, each)
+        with self._redis.translated():
+            return {
+                queue_key: None
+                if isinstance(answer, StoreUnavailableError)
+                else _epoch(several(answer, 3))
+                for queue_key, answer in zip(queues, answers, strict=True)
+            }
 
     def clear(self, queue_key: QueueKey, nonce: str) -> None:
         """Drop what is queued, deferred and delayed (not what is leased); begin a rebuild at 0.
@@ -84,28 +88,29 @@ class RedisQueueRebuild:
 
         False: another has begun anew.
         """
-        keys = redis_keys(queue_key)
-        places = (keys.filled, *level_keys(queue_key))
-        answer = self._redis.once(_FILL, places, nonce, reached, spell(entries))
-        return whole(answer) == 1
+        places = (redis_keys(queue_key).filled, *level_keys(queue_key))
+        return whole(self._redis.once(_FILL, places, nonce, reached, spell(entries))) == 1
 
     def fill_delayed(
         self, queue_key: QueueKey, nonce: str, entries: Sequence[tuple[Entry, datetime]]
     ) -> bool:
         """Append what waits for its time; what a worker has delayed meanwhile stays."""
-        keys = redis_keys(queue_key)
-        answer = self._redis.again(
-            _FILL_DELAYED,
-            (keys.delayed, keys.filled),
-            nonce,
-            spell([entry for entry, _ in entries]),
-            "\n".join(str(to_ms(due_at)) for _, due_at in entries),
-        )
-        return whole(answer) == 1
+        keys, dues = redis_keys(queue_key), "\n".join(str(to_ms(due_at)) for _, due_at in entries)
+        places, lines = (keys.delayed, keys.filled), spell([entry for entry, _ in entries])
+        return whole(self._redis.again(_FILL_DELAYED, places, nonce, lines, dues)) == 1
 
     def filled(self, queue_key: QueueKey, nonce: str) -> bool:
         """Note that the queue is whole; True also if this nonce had noted it before."""
         return whole(self._redis.again(_FILLED, (redis_keys(queue_key).filled,), nonce)) == 1
+
+
+def _epoch(answer: list[object]) -> QueueEpoch:
+    run, history, found = answer
+    server = f"{text(run).decode()}:{text(history).decode()}"
+    if found is None:
+        return QueueEpoch(server=server)
+    reached, _, nonce = text(found).decode().partition(":")
+    return QueueEpoch(server=server, nonce=nonce, reached=int(reached) if reached else None)
 
 
 #: Leases that one step reads: about a millisecond of the server's time.
@@ -120,23 +125,19 @@ class RedisLeaseBook:
 
     A token begins with its worker's id (requests.models). Leases are read in steps, between which
     others work: what is leased or finished meanwhile may be missing or there, what is leased
-    throughout is there.
-
-    Args:
-        connection: The stage's Redis.
-        step: Leases that one step reads.
+    throughout is there. ``step`` is how many one step reads.
     """
 
     def __init__(self, connection: RedisConnection, *, step: int = STEP) -> None:
-        self._redis = connection
-        self._length = step
+        self._redis, self._length = connection, step
 
     def leases(self, queue_key: QueueKey, worker: str | None = None) -> list[tuple[str, Entry]]:
         """List leased entries with their tokens: of one worker, or of all."""
-        pattern = "*" if worker is None else f"{_literally(worker)}.*"
-        members: dict[bytes, None] = {}
+        # For a glob pattern the worker's id is escaped.
+        literally = re.sub(r"([\\*?\[\]^-])", r"\\\1", worker or "")
+        pattern = "*" if worker is None else f"{literally}.*"
         cursor, *found = self._step(queue_key, b"0", pattern)
-        members.update(dict.fromkeys(found))
+        members = dict.fromkeys(found)
         while cursor != b"0":
             cursor, *found = self._step(queue_key, cursor, pattern)
             members.update(dict.fromkeys(found))
@@ -179,8 +180,3 @@ class RedisLeaseBook:
         with suppress(msgspec.DecodeError, UnicodeDecodeError):  # the next lease drops it
             return token.decode(), read(separator[1:] + rest)
         return None
-
-
-def _literally(worker: str) -> str:
-    """Escape the worker's id for a glob pattern."""
-    return re.sub(r"([\\*?\[\]^-])", r"\\\1", worker)

@@ -13,13 +13,8 @@ from crawlfleet.kernel.redis.connection import RedisConnection, nonsense, severa
 from crawlfleet.kernel.redis.server import Script
 from crawlfleet.kernel.time import to_ms
 from crawlfleet.requests.models import Entry
-from crawlfleet.requests.queue.ageing import (
-    NO_TS,
-    DeferredHost,
-    by_host,
-    deferred_hosts,
-    hosts_among,
-)
+from crawlfleet.requests.queue import ageing
+from crawlfleet.requests.queue.ageing import DeferredHost
 from crawlfleet.requests.queue.redis.keys import level_keys, redis_keys
 from crawlfleet.requests.queue.redis.queue import read
 from crawlfleet.requests.queue.stats import QueueWork
@@ -27,7 +22,7 @@ from crawlfleet.requests.queue.stats import QueueWork
 _QUEUE_WORK: Final = Script("requests/queue/redis/work", "requests/queue/levels_prelude")
 _SAMPLE_QUEUE: Final = Script("requests/queue/redis/sample_queue", "requests/queue/levels_prelude")
 #: Figures of an answer before the hosts.
-_FIGURES: Final = 8
+_FIGURES: Final = 10
 
 
 class RedisQueueSampler:
@@ -49,10 +44,7 @@ class RedisQueueSampler:
         each = [(_places(queue_key), asked) for queue_key in queues]
         answers = several(self._redis.queue_by_queue(_QUEUE_WORK, each), len(queues))
         with self._redis.translated():
-            return [
-                QueueWork() if isinstance(one, StoreUnavailableError) else _work(several(one))
-                for one in answers
-            ]
+            return [QueueWork() if _is_away(one) else _work(several(one)) for one in answers]
 
     def sample_queue(self, queue_key: QueueKey, count: int) -> list[Entry]:
         """List up to ``count`` entries of the queue; what is no entry is left out."""
@@ -74,24 +66,28 @@ def _places(queue_key: QueueKey) -> tuple[str, ...]:
 def _work(answer: list[object]) -> QueueWork:
     if len(answer) < _FIGURES or len(answer) % 2:
         raise nonsense()
-    queued, leased, due, deferred, hosts, hosts_due, heads, low = answer[:_FIGURES]
+    queued, leased, due, deferred, hosts, hosts_due, heads, low, entries, lists = answer[:_FIGURES]
     named = answer[_FIGURES:]
     ages: list[int] = []
     for head in text(heads).splitlines():
         with suppress(msgspec.DecodeError):  # not an entry: the next lease drops it
             ages.append(read(head).ts)
-    if low is not None and (least := int(float(text(low)))) != NO_TS:
+    if low is not None and (least := int(float(text(low)))) != ageing.NO_TS:
         ages.append(least)
-    places = [(text(at).decode(), whole(n)) for at, n in zip(named[::2], named[1::2], strict=True)]
-    sample = by_host(places)
+    every = [(text(at).decode(), whole(n)) for at, n in zip(named[::2], named[1::2], strict=True)]
+    places = [one for one in every if not ageing.is_parked(one[0])]
+    sample, parked = ageing.by_host(places), ageing.by_account(every)
+    hosts = whole(hosts) - max(int(text(lists)), len(every) - len(places))
     return QueueWork(
         queued=whole(queued),
         leased=whole(leased),
         due=whole(due),
         deferred=max(0, int(text(deferred))),
-        hosts=hosts_among(whole(hosts), len(places), len(sample)),
-        hosts_due=hosts_among(whole(hosts_due), len(places), len(sample)),
+        hosts=ageing.hosts_among(hosts, len(places), len(sample)),
+        hosts_due=ageing.hosts_among(min(whole(hosts_due), hosts), len(places), len(sample)),
         sample=tuple(sample.items()),
+        parked=tuple(parked.items()),
+        parked_entries=max(int(text(entries)), sum(parked.values())),
         oldest_ts=min(ages, default=None),
     )
 
@@ -115,7 +111,7 @@ class RedisOverview:
         cluster is away, where others are not.
         """
         keys = [(of.submitted, of.processed) for of in map(redis_keys, queues)]
-        answers = self._for_each(_COUNTS, keys)
+        answers = self._redis.queue_by_queue(_COUNTS, [(each, ()) for each in keys])
         with self._redis.translated():
             return [None if _is_away(answer) else _counts(answer) for answer in answers]
 
@@ -128,14 +124,9 @@ class RedisOverview:
         if limit < 1:
             return [[] for _ in queues]
         keys = [(of.parked, of.parked_due) for of in map(redis_keys, queues)]
-        answers = self._for_each(_WAITING_HOSTS, keys, limit)
+        answers = self._redis.queue_by_queue(_WAITING_HOSTS, [(each, (limit,)) for each in keys])
         with self._redis.translated():
             return [[] if _is_away(answer) else _deferred(several(answer)) for answer in answers]
-
-    def _for_each(
-        self, script: Script, keys: Sequence[Sequence[str]], *arguments: int
-    ) -> list[object]:
-        return self._redis.queue_by_queue(script, [(each, arguments) for each in keys])
 
 
 def _is_away(answer: object) -> bool:
@@ -149,9 +140,8 @@ def _counts(answer: object) -> tuple[dict[int, int], dict[int, int]]:
 
 def _by_second(answer: object) -> dict[int, int]:
     flat = several(answer)
-    return {
-        int(text(at)): int(text(count)) for at, count in zip(flat[::2], flat[1::2], strict=True)
-    }
+    pairs = zip(flat[::2], flat[1::2], strict=True)
+    return {int(text(at)): int(text(count)) for at, count in pairs}
 
 
 def _deferred(answer: list[object]) -> list[DeferredHost]:
@@ -159,7 +149,7 @@ def _deferred(answer: list[object]) -> list[DeferredHost]:
         raise nonsense()
     count, *flat = answer
     several(flat, 3 * whole(count))
-    return deferred_hosts(
+    return ageing.deferred_hosts(
         (text(place).decode(), whole(count), int(float(text(at))))
         for place, count, at in zip(flat[::3], flat[1::3], flat[2::3], strict=True)
     )

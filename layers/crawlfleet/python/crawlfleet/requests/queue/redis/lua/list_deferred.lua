@@ -10,18 +10,20 @@
 -- lost at least one entry waits: a lease finds out.
 local every = redis.call('HLEN', KEYS[1])
 local counted = redis.call('HEXISTS', KEYS[1], '*')
-local hosts = every - counted
+local hosts = every - counts_in(KEYS[1])
 if hosts > redis.call('ZCARD', KEYS[2]) or hosts > redis.call('ZCARD', KEYS[3])
   or every > 0 and counted == 0 then
   even_when_full(KEYS[1])
+  redis.call('HDEL', KEYS[1], '*parked', '*accounts')
   local found, all = redis.call('HGETALL', KEYS[1]), 0
   for i = 1, #found, 2 do
-    if found[i] ~= '*' then
+    if string.sub(found[i], 1, 1) ~= '*' then
       local waiting = waiting_for(KEYS[1], KEYS[3], found[i], 0)
       local least = math.min(waiting.least_of_old, waiting.least_of_new)
       redis.call('ZADD', KEYS[2], 'NX', ARGV[1], found[i])
       redis.call('ZADD', KEYS[3], 'NX', string.format('%.0f', least), found[i])
       all = all + waiting.recorded
+      if is_parked(found[i]) then count_parked(KEYS[1], waiting.recorded, 1) end
     end
   end
   redis.call('HSET', KEYS[1], '*', all)

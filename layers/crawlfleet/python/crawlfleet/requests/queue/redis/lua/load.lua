@@ -42,7 +42,8 @@ if #places > 0 then
   end
 end
 -- The next look finds those again.
-local lost = redis.call('HLEN', KEYS[3]) - 1 - redis.call('ZCARD', KEYS[4])
+local counts = 1 + 2 * redis.call('HEXISTS', KEYS[3], '*accounts')
+local lost = redis.call('HLEN', KEYS[3]) - counts - redis.call('ZCARD', KEYS[4])
 for _ = 1, math.min(lost, ARGV[2] - #places) do
   reply[4], reply[#reply + 1] = reply[4] + 1, 1
 end

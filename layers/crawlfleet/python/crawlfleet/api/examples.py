@@ -1,0 +1,47 @@
+"""Examples of bodies by operation, for the OpenAPI document."""
+
+from typing import Any, Final
+
+_URL: Final = "https://shop.example/item/1"
+_PAGES: Final = {
+    "pattern": "https://shop.example/{kind}?page={page}",
+    "values": {"page": {"first": 1, "last": 50}},
+}
+#: Each under a name of its own.
+EXAMPLES: Final[dict[str, dict[str, Any]]] = {
+    "submitRequests": {
+        "one": {"url": _URL, "rule": "item"},
+        "many": {
+            "requests": [
+                {"url": _URL, "client_id": "item-1", "job": "spring"},
+                {"url": "https://shop.example/item/2", "priority": 8},
+            ]
+        },
+    },
+    "startJob": {
+        "pages": {"rule": "item", "urls": [_URL], "name": "spring"},
+        "pattern": {"rule": "list", "start": _PAGES, "values": {"kind": ["tools", "garden"]}},
+        "spider": {"spider": "catalogue", "values": {"kind": "tools"}},
+    },
+    "forecastJob": {"spider": {"spider": "catalogue", "values": {"kind": "tools"}}},
+    "setJobQuotas": {
+        "a day": {"quotas": [{"unit": "requests", "most": 5000, "per": "day"}]},
+        "unlimited": {"quotas": []},
+    },
+    "putSchedule": {
+        "nightly": {
+            "cron": "0 3 * * *",
+            "time_zone": "Europe/Berlin",
+            "spider": "catalogue",
+            "values": {"kind": "tools"},
+            "overlap": "skip",
+        }
+    },
+    "putSpider": {"catalogue": {"rule": "list", "start": _PAGES, "description": "All lists."}},
+    "offerSeeds": {"one": {"seeds": [{"url": _URL, "rule": "item"}]}},
+    "tryRule": {"by name": {"rule": "item", "url": _URL}},
+    "changeRequestState": {
+        "seen by people": {"from_state": "done", "to_state": "reviewed", "why": "by Ann"}
+    },
+    "replayDeadLetters": {"of one reason": {"filter": {"reason": "PageGone"}, "rule": "current"}},
+}

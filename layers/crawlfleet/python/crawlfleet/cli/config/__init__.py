@@ -1,0 +1,1 @@
+"""Validate, compare, push and show a configuration (``crawlfleet config``)."""

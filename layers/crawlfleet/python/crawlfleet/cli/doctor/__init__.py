@@ -1,0 +1,1 @@
+"""Examine a deployment from outside (``crawlfleet doctor``)."""

@@ -1,0 +1,1 @@
+"""Read records, and how many of their fields are filled (``crawlfleet records``)."""

@@ -1,0 +1,1 @@
+"""Write and try rules (``crawlfleet rule``, ``shell``, ``init``)."""

@@ -1,0 +1,1 @@
+"""``crawlfleet quota``, ``cost`` and ``job forecast``: what may be used, what work costs."""

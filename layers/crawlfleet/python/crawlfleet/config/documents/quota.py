@@ -1,0 +1,88 @@
+"""Quotas: the most that a job, a biz, a tenant or a user of it may use (SPEC.md D9, H2)."""
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import Annotated, Final, TypeAlias
+
+from msgspec import Meta
+
+from crawlfleet.kernel.errors import Problem
+from crawlfleet.kernel.validation import Document, Words
+
+#: Quotas of one owner.
+MOST_QUOTAS: Final = 8
+#: Lua counts in doubles: up to this they are exact.
+MOST_AMOUNT: Final = 10**15
+
+
+class QuotaUnit(StrEnum):
+    """The unit of a quota.
+
+    ``requests`` are attempts at a page, whatever redirects they follow; ``records`` those that are
+    stored; ``bytes`` bodies of pages, decompressed, as ``fetch.max_body_bytes`` counts them.
+    """
+
+    REQUESTS = "requests"
+    RECORDS = "records"
+    BYTES = "bytes"
+
+
+class QuotaPeriod(StrEnum):
+    """The period of a quota: a day or a month of UTC, or all of its owner's life."""
+
+    DAY = "day"
+    MONTH = "month"
+    ALL = "all"
+
+
+class AtLimit(StrEnum):
+    """The fate of requests at the limit.
+
+    They ``wait`` for the next period, or for a higher limit; or they ``end``, as dead letters of
+    the reason ``quota``, and further submissions are refused.
+    """
+
+    WAIT = "wait"
+    END = "end"
+
+
+class Quota(Document, frozen=True, kw_only=True):
+    """The most of a unit that may be used in each period.
+
+    Workers hold shares of it. All of them together use no more than it, and of a period's at most
+    one share more for each worker that was cut off or died in it (fleet.quotas).
+    """
+
+    unit: QuotaUnit
+    most: Annotated[int, Meta(ge=1, le=MOST_AMOUNT)]
+    per: QuotaPeriod = QuotaPeriod.ALL
+    at_limit: AtLimit = AtLimit.WAIT
+
+
+Quotas: TypeAlias = Annotated[tuple[Quota, ...], Meta(max_length=MOST_QUOTAS)]
+#: A user: whom a tenant names as the one that a submission, a job or a schedule is for.
+UserName = Annotated[
+    str,
+    Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}\Z"),
+    Words("up to 64 letters, digits, ., _, @ and -, a letter or a digit first"),
+]
+
+
+def quota_problems(
+    place: str, quotas: Sequence[Quota], largest_body: int | None = None
+) -> Iterator[Problem]:
+    """Find quotas that are said twice, and those that are too small for one page.
+
+    The worst case is reserved before a download begins: where not even one body of
+    ``largest_body`` fits, none ever would.
+    """
+    seen: set[tuple[QuotaUnit, QuotaPeriod]] = set()
+    for index, quota in enumerate(quotas):
+        if (quota.unit, quota.per) in seen:
+            said = f"says {quota.unit} per {quota.per} a second time"
+            yield Problem(f"{place}[{index}]", said)
+        seen.add((quota.unit, quota.per))
+        is_small = largest_body is not None and quota.most < largest_body
+        if quota.unit is QuotaUnit.BYTES and is_small:
+            said = f"is less than one page may have (fetch.max_body_bytes is {largest_body:,}): "
+            yield Problem(f"{place}[{index}].most", said + "no download could begin")

@@ -1,0 +1,217 @@
+"""Begin leased requests when their host slots have come and a permit is free.
+
+Nothing here asks Redis: what the fleet grants is in each request, and this worker keeps to it.
+"""
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import Final, TypeAlias
+
+from crawlfleet.kernel.time import STEADY, SteadyTime
+from crawlfleet.requests.leased import LeasedRequest
+
+#: A host and a tenant.
+HostKey: TypeAlias = tuple[str, str]
+#: Timers are not exact: a slot this near has come.
+_NEAR_SECONDS: Final = 0.002
+#: A request that begins with no more delay than this began in time.
+_IN_TIME_SECONDS: Final = 0.01
+
+
+class _Host:
+    __slots__ = ("blocked", "next_at", "permits", "running", "slots")
+
+    def __init__(self) -> None:
+        self.permits, self.running = 1, 0
+        #: Nothing begins before: late slots keep their distance.
+        self.next_at = 0.0
+        #: Requests that have a slot and have not begun.
+        self.slots = 0
+        self.blocked: deque[LeasedRequest] = deque()
+
+
+#: Chooses the tenant that has the next runner, of those of which something waits for one.
+First: TypeAlias = Callable[[Iterable[str]], str]
+
+
+def first_come(tenants: Iterable[str]) -> str:
+    """Choose the tenant of which something has waited first."""
+    return next(iter(tenants))
+
+
+class _Ready(asyncio.Queue[LeasedRequest | None]):
+    """The requests that wait for a runner; each tenant's in their order.
+
+    None ends a runner, once as many were taken as had come before it.
+    """
+
+    def __init__(self, first: First) -> None:
+        self._first = first
+        self._of: dict[str, deque[LeasedRequest]] = {}
+        self._ends: deque[int] = deque()
+        self._came = self._went = 0
+        super().__init__()
+
+    def waiting(self) -> dict[str, int]:
+        """Count the requests by tenant."""
+        return {tenant: len(part) for tenant, part in self._of.items()}
+
+    def qsize(self) -> int:
+        """Count the requests, and the runners that are to end."""
+        return self._came - self._went + len(self._ends)
+
+    def empty(self) -> bool:
+        """Tell whether there is nothing to take."""
+        return not self.qsize()
+
+    def _init(self, maxsize: int) -> None:
+        """Leave out the queue that the base class would make."""
+
+    def _put(self, item: LeasedRequest | None) -> None:
+        if item is None:
+            self._ends.append(self._came)
+            return
+        self._came += 1
+        _, tenant = item.host
+        self._of.setdefault(tenant, deque()).append(item)
+
+    def _get(self) -> LeasedRequest | None:
+        if self._ends and self._ends[0] <= self._went:
+            self._ends.popleft()
+            return None
+        tenant = self._first(self._of)
+        part = self._of[tenant]
+        self._went += 1
+        leased = part.popleft()
+        if not part:
+            del self._of[tenant]
+        return leased
+
+
+class LocalScheduler:
+    """Order the leased requests of a worker by their slots. Used from the event loop only.
+
+    Runners take from ``ready``; for each request that they take, :meth:`end` follows. Of those that
+    wait for a runner ``first`` chooses the tenant whose turn it is.
+    """
+
+    def __init__(self, steady: SteadyTime = STEADY, first: First = first_come) -> None:
+        self._now = steady.now
+        self.ready = _Ready(first)
+        self._hosts: dict[HostKey, _Host] = {}
+        self._timed: list[tuple[float, int, LeasedRequest]] = []
+        # The host of each request in flight: redirects lead to other hosts.
+        self._places: dict[LeasedRequest, HostKey] = {}
+        self._order = count()
+        self._timer: asyncio.TimerHandle | None = None
+        self._rings_at = 0.0
+
+    def waiting(self) -> dict[str, int]:
+        """Count the requests that could begin now and have no runner, by tenant."""
+        return self.ready.waiting()
+
+    def running(self, key: HostKey, but: LeasedRequest | None = None) -> int:
+        """Count the requests in flight or with a slot; ``but`` one. Safe in any thread.
+
+        A request that goes on at its host needs no second permit there: it would wait for itself.
+        """
+        host = self._hosts.get(key)
+        if host is None:
+            return 0
+        own = but is not None and self._places.get(but) == key
+        return max(0, host.running + host.slots - own)
+
+    def busy(self) -> dict[HostKey, int]:
+        """:meth:`running` of every host that has any."""
+        return {key: host.running + host.slots for key, host in self._hosts.items()}
+
+    def hosts(self, most: int) -> tuple[HostKey, ...]:
+        """Get up to so many hosts of :meth:`busy`. Safe in any thread."""
+        return tuple(self._hosts)[:most]
+
+    def add(self, leased: LeasedRequest) -> None:
+        """Add a request that has a slot, or needs none."""
+        host = self._hosts.get(leased.host)
+        if host is None:
+            host = self._hosts[leased.host] = _Host()
+        host.permits = max(1, leased.permits)
+        host.slots += 1
+        if leased.slot_at is None or leased.slot_at <= self._now() + _NEAR_SECONDS:
+            self._come(host, leased)
+        else:
+            self._wait(leased, leased.slot_at)
+
+    def end(self, leased: LeasedRequest) -> None:
+        """End a request that a runner took, however it ended."""
+        key = self._places.pop(leased)
+        host = self._hosts[key]
+        host.running -= 1
+        for _ in range(min(len(host.blocked), host.permits - host.running)):
+            self._come(host, host.blocked.popleft())
+        if not host.running and not host.slots:
+            del self._hosts[key]
+
+    def go_on(self, leased: LeasedRequest, key: HostKey) -> None:
+        """Move a request in flight to a host where it has a slot; it leaves the last one."""
+        if self._places.get(leased, key) == key:
+            return
+        self.end(leased)
+        self._hosts.setdefault(key, _Host()).running += 1
+        self._places[leased] = key
+
+    def close(self, runners: int) -> None:
+        """End each runner once it has nothing left to take."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.retire(runners)
+
+    def retire(self, runners: int) -> None:
+        """End so many runners, once each has nothing left to take."""
+        for _ in range(runners):
+            self.ready.put_nowait(None)
+
+    def _come(self, host: _Host, leased: LeasedRequest) -> None:
+        if host.running >= host.permits:
+            host.blocked.append(leased)
+            return
+        now = self._now()
+        if host.next_at > now + _NEAR_SECONDS:
+            self._wait(leased, host.next_at)
+            return
+        # A slot that comes in time sets the pace, not the timer's little delay.
+        slot_at = leased.slot_at
+        begun_at = now if slot_at is None or now - slot_at > _IN_TIME_SECONDS else slot_at
+        host.next_at = begun_at + leased.interval_seconds
+        host.slots -= 1
+        host.running += 1
+        self._places[leased] = leased.host
+        self.ready.put_nowait(leased)
+
+    def _wait(self, leased: LeasedRequest, until: float) -> None:
+        heapq.heappush(self._timed, (until, next(self._order), leased))
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        first = self._timed[0][0]
+        if self._timer is not None:
+            if self._rings_at <= first:
+                return
+            self._timer.cancel()
+        self._rings_at = first
+        delay = max(0.0, first - self._now())
+        self._timer = asyncio.get_running_loop().call_later(delay, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        now = self._now() + _NEAR_SECONDS
+        come = []
+        while self._timed and self._timed[0][0] <= now:
+            come.append(heapq.heappop(self._timed)[2])
+        for leased in come:
+            self._come(self._hosts[leased.host], leased)
+        if self._timed:
+            self._set_timer()

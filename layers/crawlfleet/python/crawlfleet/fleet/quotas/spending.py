@@ -1,0 +1,449 @@
+"""A worker's spending under quotas: a share before a download, what was used after it.
+
+The worst case of a request is reserved before its download begins, of every account that it is of.
+At the limit it waits, or ends, as the quota says. What the page has used is booked when its attempt
+ends; records beyond the one that was reserved are asked for before they are stored.
+"""
+
+import asyncio
+import math
+import secrets
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeAlias
+
+from msgspec.structs import replace
+
+from crawlfleet.config.documents.biz import Tree
+from crawlfleet.config.documents.quota import AtLimit, QuotaPeriod, QuotaUnit
+from crawlfleet.crawling.politeness.client import Waiting
+from crawlfleet.fleet.quotas.models import (
+    NO_TERMS,
+    Account,
+    JobTerms,
+    Limit,
+    Scope,
+    Standing,
+    Terms,
+    Use,
+    Window,
+    described,
+    limits_of,
+    window_of,
+)
+from crawlfleet.fleet.quotas.parking import OVER_SECONDS, Parking, ended, parked
+from crawlfleet.fleet.quotas.purse import Purse
+from crawlfleet.fleet.quotas.service import QuotaLedgers, Wish
+from crawlfleet.kernel import errors
+from crawlfleet.kernel.errors import StoreError
+from crawlfleet.kernel.hosts import site_of
+from crawlfleet.kernel.log import warn
+from crawlfleet.kernel.queue_key import QueueKey
+from crawlfleet.kernel.time import Clock, SteadyTime
+from crawlfleet.requests.leased import LeasedRequest
+from crawlfleet.requests.outcomes import Dead, Done, Outcome
+
+#: A worker that has used nothing of a share for so long returns it.
+QUIET_SECONDS: Final = 2.0
+#: Between two looks whether there is something to say.
+LOOK_SECONDS: Final = 0.25
+#: A request that gets no share waits at its worker for so long: others are about to return some.
+PATIENCE_SECONDS: Final = 2.0
+#: Then it waits for its host so long, unless its limit is used up (fleet.quotas.parking).
+AGAIN: Final = timedelta(seconds=10)
+#: What a job says of quotas is looked up again after this, if nobody says before that they are
+#: others: all of ten thousand workers ask the home node sixteen times a second. Where a limit of it
+#: is used up it may have been raised just now.
+TERMS_SECONDS: Final = 600.0
+FRESH_SECONDS: Final = 5.0
+#: A job that is not known is looked up again after this.
+UNKNOWN_SECONDS: Final = 30.0
+#: Jobs whose terms are remembered.
+MOST_JOBS: Final = 5_000
+
+_JobKey: TypeAlias = tuple[str, str, str]
+_Key: TypeAlias = tuple[Account, Window]
+#: A tenant, a biz, a user and a job.
+_Owner: TypeAlias = tuple[str, str, str | None, str | None]
+Threaded: TypeAlias = Callable[..., Awaitable[Any]]
+
+
+@dataclass(slots=True)
+class Reservation:
+    """An amount reserved of each account for one attempt, whose ``records`` so far are stored.
+
+    ``over`` is the limit that kept it from storing more.
+    """
+
+    parts: dict[_Key, int]
+    records: int = 0
+    over: "OverLimitError | None" = None
+
+
+class OverLimitError(errors.NotReadyError):
+    """A limit leaves a request no room: it is used up, or other workers hold the rest of it."""
+
+    def __init__(self, standing: Standing) -> None:
+        self.standing = standing
+        super().__init__(described(standing), again_seconds=AGAIN.total_seconds())
+
+
+class Spending:
+    """The shares of one worker. Used from its event loop, but for :meth:`blocks`."""
+
+    def __init__(
+        self,
+        ledgers: QuotaLedgers,
+        holder: str,
+        tree: Callable[[], Tree],
+        terms: Terms,
+        threaded: Threaded,
+        clock: Clock,
+        steady: SteadyTime,
+    ) -> None:
+        # Lambda may run one invocation twice, under one id; their shares must not be one.
+        self._ledgers, self._holder = ledgers, f"{holder}.{secrets.token_hex(4)}"
+        self._tree, self._look_up, self._threaded = tree, terms, threaded
+        self._clock, self._steady = clock, steady
+        self._purses: dict[_Key, Purse] = {}
+        self._limits: dict[_Key, Limit] = {}
+        # How accounts stood, and when that was, by the steady clock.
+        self._standings: dict[_Key, tuple[float, Standing]] = {}
+        # When a limit was last found to block a biz.
+        self._blocked: dict[_Key, float] = {}
+        self._terms: dict[_JobKey, tuple[float, JobTerms | None]] = {}
+        # The present periods, each with the moment that it was made at.
+        self._windows: dict[QuotaPeriod, tuple[datetime, Window]] = {}
+        # The limits that requests of an owner are under: by whose, of which tree and terms.
+        self._owned: dict[_Owner, tuple[Tree, JobTerms | None, tuple[Limit, ...]]] = {}
+        # Since when what is known of a job is not to be relied on.
+        self._changed: dict[_JobKey, float] = {}
+        self._wake, self._answered = asyncio.Event(), asyncio.Event()
+        #: What waits for limits that are used up.
+        self.parking = Parking(
+            ledgers, tree, (self._terms_now, self._terms_fresh), self._holds, clock, steady
+        )
+        #: Exchanges with the ledgers.
+        self.exchanges = 0
+
+    # ---- around an attempt -----------------------------------------------------------------------
+
+    async def within(
+        self, leased: LeasedRequest, attempt: Callable[[], Awaitable[Outcome | Waiting]]
+    ) -> Outcome | Waiting:
+        """Make an attempt under the limits of its request, or say why it waits or ends."""
+        limits = await self._limits_of(leased)
+        if not limits:
+            return await attempt()
+        worst = Use(requests=1, records=1, bytes=leased.biz.fetch.max_body_bytes)
+        reservation = Reservation({})
+        used = Use()
+        try:
+            limits = await self._reserve_worst(leased, reservation, limits, worst)
+            used = worst
+            leased.take_records = lambda count: self._more_records(reservation, limits, count)
+            end = await attempt()
+            found = len(end.records) if isinstance(end, Done) else 0
+            if reservation.over is not None:
+                # To the attempt it was something that is not ready; its page was asked for.
+                used = Use(requests=1, bytes=leased.received)
+                return self._at_limit(leased, reservation.over)
+            used = _used(end, leased, worst)
+            await self._more_records(reservation, limits, found)
+        except OverLimitError as over:
+            return self._at_limit(leased, over)
+        else:
+            return end
+        finally:
+            leased.take_records = None
+            self._settle(reservation, replace(used, records=reservation.records))
+
+    async def _reserve_worst(
+        self, leased: LeasedRequest, reservation: Reservation, limits: tuple[Limit, ...], worst: Use
+    ) -> tuple[Limit, ...]:
+        """Reserve the worst case; return the limits, as a job's own may have been raised."""
+        try:
+            await self._reserve(reservation, {one: worst.of(one.quota.unit) for one in limits})
+        except OverLimitError as over:
+            if over.standing.limit.account.scope is not Scope.JOB:
+                raise
+            latest = await self._limits_of(leased, FRESH_SECONDS)
+            if latest == limits:
+                raise
+            await self._reserve(reservation, {one: worst.of(one.quota.unit) for one in latest})
+            return latest
+        return limits
+
+    async def _more_records(
+        self, reservation: Reservation, limits: Iterable[Limit], count: int
+    ) -> None:
+        """Get room for so many records more; OverLimitError where there is none."""
+        total, wanted = reservation.records + count, {}
+        for limit in limits:
+            if limit.quota.unit is QuotaUnit.RECORDS:
+                has = sum(
+                    amount for (one, _), amount in reservation.parts.items() if one == limit.account
+                )
+                wanted[limit] = max(0, total - has)
+        if any(wanted.values()):
+            try:
+                await self._reserve(reservation, wanted)
+            except OverLimitError as over:
+                reservation.over = over
+                raise
+        reservation.records = total
+
+    def _settle(self, reservation: Reservation, used: Use) -> None:
+        booked: set[Account] = set()
+        for key, amount in reservation.parts.items():
+            # Of an attempt that reserved in two periods the first one's is booked.
+            of_this = 0 if key[0] in booked else used.of(key[0].unit)
+            self._purses[key].settle(amount, of_this)
+            booked.add(key[0])
+
+    def blocks(self, queue_key: QueueKey) -> bool:
+        """Tell whether a limit has all requests of a biz wait: then none is to be leased.
+
+        Any thread may ask. What is known of such a limit is looked at again while it is asked for.
+        """
+        limits = limits_of(self._tree(), queue_key.tenant, queue_key.biz)
+        if not limits:
+            return False
+        clock, now = self._clock(), self._steady.now()
+        for limit in limits:
+            if limit.quota.at_limit is AtLimit.WAIT:
+                key = limit.account, self._window(limit.quota.per, clock)
+                known = self._standings.get(key)
+                if known is not None and known[1].limit == limit and known[1].is_used_up:
+                    self._blocked[key] = now
+                    return True
+        return False
+
+    async def _limits_of(self, leased: LeasedRequest, lasts: float = math.inf) -> tuple[Limit, ...]:
+        tenant, biz = leased.queue_key.tenant, leased.queue_key.biz
+        request = leased.claim.request
+        terms = (
+            None if request.job is None else await self._terms_of((tenant, biz, request.job), lasts)
+        )
+        # Made once for all requests of an owner, as long as nothing is changed.
+        owner, tree = (tenant, biz, request.user, request.job), self._tree()
+        known = self._owned.get(owner)
+        if known is not None and known[0] is tree and known[1] is terms:
+            return known[2]
+        limits = limits_of(tree, *owner, terms or NO_TERMS)
+        if len(self._owned) >= MOST_JOBS:
+            self._owned.clear()
+        self._owned[owner] = tree, terms, limits
+        return limits
+
+    async def _terms_of(self, job: _JobKey, lasts: float) -> JobTerms | None:
+        looked_at, known = self._terms.get(job, (-math.inf, None))
+        if self._is_known(job, looked_at, min(lasts, _lasts(known))):
+            return known
+        found: JobTerms | None = await self._threaded(self._terms_now, *job, lasts=lasts)
+        return found
+
+    def _window(self, per: QuotaPeriod, now: datetime) -> Window:
+        """Return the present period. Any thread may ask."""
+        made_at, known = self._windows.get(per, (now, None))
+        if known is None or now < made_at or (known.ends_at is not None and now >= known.ends_at):
+            known = window_of(per, now)
+            self._windows[per] = now, known
+        return known
+
+    def _is_known(self, job: _JobKey, looked_at: float, lasts: float) -> bool:
+        is_changed = looked_at <= self._changed.get(job, -math.inf)
+        return not is_changed and self._steady.now() - looked_at < lasts
+
+    def note_quotas(self, job: _JobKey) -> None:
+        """Note that a job's quotas were replaced: they are looked up before they are used again."""
+        now = self._steady.now()
+        kept = {one: at for one, at in self._changed.items() if now - at < TERMS_SECONDS}
+        self._changed = {**kept, job: now}
+
+    def _terms_fresh(self, *job: str) -> JobTerms | None:
+        """Look up what a job says of quotas, unless that was done a moment ago. Blocks."""
+        return self._terms_now(*job, lasts=FRESH_SECONDS)
+
+    def _terms_now(self, *job: str, lasts: float = math.inf) -> JobTerms | None:
+        """Return what a job says of quotas; where it cannot be looked up, what it said. Blocks."""
+        tenant, biz, name = job
+        key, now = (tenant, biz, name), self._steady.now()
+        looked_at, known = self._terms.get(key, (-math.inf, None))
+        if self._is_known(key, looked_at, min(lasts, _lasts(known))):
+            return known
+        try:
+            found = self._look_up(*key)
+        except StoreError:
+            if known is None:
+                raise
+            found = known
+        terms = {**self._terms} if len(self._terms) < MOST_JOBS else {}
+        self._terms = {**terms, key: (now, found)}
+        return found
+
+    def _holds(self, limit: Limit) -> bool:
+        """Tell whether something of a share is left. Any thread may ask."""
+        purse = self._purses.get((limit.account, self._window(limit.quota.per, self._clock())))
+        return purse is not None and purse.free(self._steady.now()) > 0
+
+    async def _reserve(self, reservation: Reservation, wanted: Mapping[Limit, int]) -> None:
+        """Reserve all that is wanted, or nothing: OverLimitError where a limit is against it."""
+        waiter, patience = object(), self._steady.now() + PATIENCE_SECONDS
+        keyed: dict[_Key, int] = {}
+        try:
+            while True:
+                now, clock = self._steady.now(), self._clock()
+                for key in keyed:
+                    self._purses[key].waiting.pop(waiter, None)
+                keyed = {
+                    (one.account, self._window(one.quota.per, clock)): amount
+                    for one, amount in wanted.items()
+                }
+                for limit, key in zip(wanted, keyed, strict=True):
+                    self._purse(key, limit, now)
+                short = [
+                    key for key, amount in keyed.items() if self._purses[key].free(now) < amount
+                ]
+                if not short:
+                    for key, amount in keyed.items():
+                        self._purses[key].reserve(amount, now)
+                        reservation.parts[key] = reservation.parts.get(key, 0) + amount
+                    return
+                for key in short:
+                    self._check(key, now, patience)
+                    self._purses[key].waiting[waiter] = keyed[key]
+                self._wake.set()
+                await self._answered.wait()
+        finally:
+            for key in keyed:
+                self._purses[key].waiting.pop(waiter, None)
+
+    def _purse(self, key: _Key, limit: Limit, now: float) -> Purse:
+        purse = self._purses.get(key)
+        if purse is None:
+            purse = self._purses[key] = Purse(
+                limit.quota.most, is_rate=limit.account.is_rate, now=now
+            )
+        # A quota may be changed while it is in force.
+        purse.most, self._limits[key] = limit.quota.most, limit
+        return purse
+
+    def _check(self, key: _Key, now: float, patience: float) -> None:
+        """Raise OverLimitError where there is no sense in waiting for a share."""
+        limit, known = self._limits[key], self._standings.get(key)
+        if known is not None and known[1].limit == limit:
+            looked_at, standing = known
+            if standing.is_used_up and now - looked_at < OVER_SECONDS:
+                raise OverLimitError(standing)
+        if now >= patience:
+            standing = known[1] if known is not None else Standing(limit=limit, window=key[1])
+            raise OverLimitError(standing)
+
+    def _at_limit(self, leased: LeasedRequest, over: OverLimitError) -> Outcome | Waiting:
+        said, quota = str(over), over.standing.limit.quota
+        if over.standing.is_used_up and quota.at_limit is AtLimit.END:
+            return ended(over.standing)
+        if over.standing.is_used_up:
+            return parked(over.standing, [leased], self._clock())
+        until = self._clock() + AGAIN
+        return Waiting(site_of(leased.origin), [leased], until, "quota", f"deferred: {said}"[:500])
+
+    # ---- beside the attempts ---------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Keep up the shares, for ever: tell what was spent, get and return what is due."""
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), LOOK_SECONDS)
+            was_woken = self._wake.is_set()
+            self._wake.clear()
+            # Whoever waits looks again after an answer, and now and then without one.
+            if await self.look(QUIET_SECONDS) or not was_woken:
+                answered, self._answered = self._answered, asyncio.Event()
+                answered.set()
+
+    async def close(self) -> None:
+        """Tell the rest and return every share: nothing is under way any more."""
+        await self.look(quiet_seconds=0.0)
+
+    async def look(self, quiet_seconds: float) -> bool:
+        """Make the exchanges that are due; return whether any was."""
+        now, due = self._steady.now(), defaultdict(list)
+        for key, purse in self._purses.items():
+            if purse.is_due(now, quiet_seconds) or self._is_stale(key, now):
+                due[key[0].tenant].append(key)
+        if due:
+            await asyncio.gather(*(self._exchange(keys, quiet_seconds) for keys in due.values()))
+            self._forget()
+        return bool(due)
+
+    def _is_stale(self, key: _Key, now: float) -> bool:
+        """Tell whether a limit blocks a biz by what was known of it a while ago."""
+        blocked_at = self._blocked.get(key)
+        if blocked_at is None or now - blocked_at > OVER_SECONDS:
+            return False
+        return now - self._standings[key][0] >= OVER_SECONDS
+
+    async def _exchange(self, keys: list[_Key], quiet_seconds: float) -> None:
+        asked_at, wishes = self._steady.now(), []
+        least = {key: min(self._purses[key].waiting.values(), default=1) for key in keys}
+        for key in keys:
+            purse = self._purses[key]
+            ask = purse.ask(asked_at, quiet_seconds)
+            wishes.append(Wish(self._limits[key], key[1], purse.nonce or "", ask))
+        self.exchanges += 1
+        try:
+            replies = await self._threaded(
+                self._ledgers.exchange, self._holder, wishes, self._clock()
+            )
+        except Exception as error:  # noqa: BLE001  what it holds it may spend until its lease ends
+            warn("shares of quotas could not be had", error)
+            return
+        for key, (nonce, booked) in zip(keys, replies, strict=True):
+            purse = self._purses[key]
+            if booked is not None and purse.nonce is not None:
+                purse.answered(booked, asked_at)
+                self._standings[key] = (
+                    asked_at,
+                    Standing(
+                        limit=self._limits[key],
+                        window=key[1],
+                        used=booked.spent,
+                        held=booked.held,
+                        in_doubt=booked.in_doubt,
+                        least=least[key],
+                    ),
+                )
+            if nonce != purse.nonce:
+                purse.follow(nonce)
+
+    def _forget(self) -> None:
+        """Forget purses of periods that are over, once all of them is told."""
+        now = self._clock()
+        for key, purse in list(self._purses.items()):
+            ends_at = key[1].ends_at
+            if ends_at is not None and ends_at + timedelta(minutes=1) < now and purse.is_told:
+                del self._purses[key], self._limits[key]
+                self._standings.pop(key, None)
+                self._blocked.pop(key, None)
+
+
+def _lasts(terms: JobTerms | None) -> float:
+    """Return for how long what is known of a job stands."""
+    return UNKNOWN_SECONDS if terms is None else TERMS_SECONDS
+
+
+#: The reason of a page whose body was given up in the middle: as much as it may have had arrived.
+_TOO_LARGE: Final = errors.TooLargeError.__name__.removesuffix("Error")
+
+
+def _used(end: Outcome | Waiting, leased: LeasedRequest, worst: Use) -> Use:
+    """Compute what an attempt has used but for records; one that waits has begun nothing."""
+    if isinstance(end, Waiting):
+        return Use(bytes=leased.received)
+    is_too_large = isinstance(end, Dead) and end.reason == _TOO_LARGE
+    return Use(requests=1, bytes=worst.bytes if is_too_large else leased.received)

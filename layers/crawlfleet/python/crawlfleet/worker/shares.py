@@ -1,0 +1,173 @@
+"""The shares of a worker's tenants (SPEC.md C7): what each takes here, and whose turn it is.
+
+Each worker divides what it has, and knows all that it needs for that: so the fleet is divided, for
+no command to Redis and no counter that workers share. What a tenant takes is seconds of the worker:
+
+- of its runners, each second of one, whether it waits for a slow site or not, divided by how many
+  there are: slow hosts are no loophole;
+- of its event loop, which reads pages one after another, and of what leases: each second whole;
+- of what stores outcomes, divided by how many do.
+
+Runners' seconds count as they pass. What is leased and has not ended is charged what requests of
+its tenant took on average; its end takes that back. Of what waits for a runner the tenant that took
+least by its share has the next one.
+
+Of the requests in flight a tenant has a part by its share among those who have work, or all while
+no other has any. Beyond its part it is leased nothing once the worker is full; who comes then is
+leased its part at once, beside what is there, up to :data:`MOST_OVER` times of what fits.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from crawlfleet.config.documents.biz import FleetLimits, Tree
+from crawlfleet.config.lookup import share_of
+from crawlfleet.kernel.fairness import FairShares
+from crawlfleet.kernel.queue_key import QueueKey
+from crawlfleet.kernel.time import SteadyTime
+
+#: Queues whose outcomes are stored at once.
+SETTLED_QUEUES: Final = 3
+#: Seconds of a worker that a second of a phase is, where that is not a runner's.
+COSTS: Final = {
+    **dict.fromkeys(("lease", "claim", "turn", "extract"), 1.0),
+    "store": 1 / SETTLED_QUEUES,
+}
+#: What a request takes of a runner until any of its tenant has ended, and how fast that is learnt.
+GUESS_SECONDS: Final = 1.0
+LEARNT_PART: Final = 1 / 8
+#: What tenants that come late are leased beside what fits.
+MOST_OVER: Final = 2
+
+
+def places(limits: FleetLimits) -> int:
+    """Return how many requests a worker has in flight: more would only wait."""
+    return limits.concurrency + 3 * limits.batch
+
+
+class TenantShares:
+    """The shares of one worker's tenants in its time. Threads may call this."""
+
+    def __init__(self, steady: SteadyTime) -> None:
+        self._now = steady.now
+        self._at = steady.now()
+        self._lock = threading.Lock()
+        self._fair = FairShares[str]()
+        self._shares: dict[str, float] = {}
+        self._running: Counter[str] = Counter()
+        self._guess: dict[str, float] = {}
+        #: How many runners there are; the worker changes it as its configuration does.
+        self.runners = 1
+
+    def spend(self, queue_key: QueueKey, phase: str, seconds: float) -> None:
+        """Charge a phase of the work; what runners wait for is charged as it passes."""
+        if cost := COSTS.get(phase):
+            with self._lock:
+                self._charge(queue_key.tenant, cost * seconds)
+
+    def began(self, tenant: str) -> None:
+        """Note that a runner has begun with a request."""
+        with self._lock:
+            self._pass()
+            self._running[tenant] += 1
+
+    def ended(self, tenant: str, seconds: float) -> None:
+        """Note that a runner is free again, after so long."""
+        with self._lock:
+            self._pass()
+            self._running[tenant] -= 1
+            if not self._running[tenant]:
+                del self._running[tenant]
+            before = self._guess.get(tenant, GUESS_SECONDS)
+            self._guess[tenant] = before + (seconds - before) * LEARNT_PART
+
+    def order(self, tree: Tree, ready: Iterable[str], in_flight: Mapping[str, int]) -> list[str]:
+        """Return the tenants with work that is ready: first the one that took least."""
+        with self._lock:
+            self._pass()
+            shares = self._shares = {one: share_of(tree, one) for one in (*ready, *in_flight)}
+            self._guess = {one: at for one, at in self._guess.items() if one in shares}
+            working = {one: shares[one] for one in ready}
+            return self._fair.order(working, self._guesses(in_flight))
+
+    def first(self, tenants: Iterable[str]) -> str:
+        """Return the tenant that took least, of those of which something waits for a runner."""
+        found = tuple(tenants)
+        if len(found) == 1:
+            return found[0]
+        with self._lock:
+            self._pass()
+            guesses = self._guesses(self._running)
+
+            def key(one: str) -> float:
+                return self._fair.taken(one) + guesses.get(one, 0.0) / self._shares.get(one, 1.0)
+
+            return min(found, key=key)
+
+    def passed(self, tenant: str) -> None:
+        """Note that nothing came of whose turn it was."""
+        with self._lock:
+            self._fair.passed(tenant)
+
+    def lull(self) -> None:
+        """Forget who is ahead: nobody had anything to take."""
+        with self._lock:
+            self._fair.lull()
+
+    def _guesses(self, counts: Mapping[str, int]) -> dict[str, float]:
+        seconds = self._guess
+        return {
+            one: count * seconds.get(one, GUESS_SECONDS) / self.runners
+            for one, count in counts.items()
+        }
+
+    def _pass(self) -> None:
+        """Charge the runners' seconds since this was last called."""
+        now = self._now()
+        passed, self._at = now - self._at, now
+        for tenant, count in self._running.items():
+            self._charge(tenant, count * passed / self.runners)
+
+    def _charge(self, tenant: str, cost: float) -> None:
+        self._fair.spend(tenant, self._shares.get(tenant, 1.0), cost)
+
+
+def is_full(in_flight: Mapping[str, int], waiting: Mapping[str, int], limits: FleetLimits) -> bool:
+    """Tell whether more would only wait, of those in flight or of those that could begin now."""
+    return sum(in_flight.values()) >= places(limits) or sum(waiting.values()) >= limits.batch
+
+
+def rooms(
+    tree: Tree,
+    ready: Iterable[str],
+    in_flight: Mapping[str, int],
+    waiting: Mapping[str, int],
+    limits: FleetLimits,
+) -> dict[str, int]:
+    """Return how many more requests each tenant with work is leased at once, if any.
+
+    That is a batch. Once the worker is full it is what is left of the tenant's part, of those in
+    flight, and nothing where its part of those that could begin now waits already.
+
+    >>> from crawlfleet.config.documents.biz import Stage
+    >>> tree = Tree(revision="", stage=Stage(), tenants={}, bizs={})
+    >>> limits = FleetLimits(concurrency=40, batch=20)
+    >>> rooms(tree, ["a", "b"], {"a": 99}, {}, limits)
+    {'a': 20, 'b': 20}
+    >>> rooms(tree, ["a", "b"], {"a": 100, "b": 40}, {}, limits)
+    {'b': 10}
+    """
+    if not is_full(in_flight, waiting, limits):
+        return dict.fromkeys(ready, limits.batch)
+    there, fits = tuple(ready), places(limits)
+    over = min(limits.batch, fits * MOST_OVER - sum(in_flight.values()))
+    shares = {one: share_of(tree, one) for one in {*there, *in_flight}}
+    whole = sum(shares.values())
+    left = {
+        one: min(over, int(fits * shares[one] / whole) - in_flight.get(one, 0))
+        for one in there
+        if waiting.get(one, 0) * whole < limits.batch * shares[one]
+    }
+    return {one: room for one, room in left.items() if room > 0}

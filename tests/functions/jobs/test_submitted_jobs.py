@@ -1,0 +1,105 @@
+"""Whatever has a job name is a job: shown, waited for and cancelled, what its pages lead to too."""
+
+from typing import Any
+
+from tests.functions.apps.test_clock import tick
+from tests.functions.crawling.test_follow import a_web
+from tests.functions.crawling.test_segments_of_jobs import READ, following, job_of
+from tests.functions.http import ask, submit
+from tests.kit.jobs import REST, MongoJobs
+from tests.waiting import eventually
+
+
+def jobs_of(world: Any) -> list[tuple[str, str, str]]:
+    listed = ask(world, "GET", "/v1/docs/jobs").json["jobs"]
+    return [(one["name"], one["state"], one["by"]) for one in listed]
+
+
+def ledger_of(world: Any, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = ask(world, "GET", "/v1/docs/ledger", query={"job": name}).json
+    return found
+
+
+def test_what_is_submitted_under_a_name_is_a_job_until_its_links_are_read(world):
+    world.fresh({"acme": {"docs": following()}})
+    with a_web() as web:
+        submit(world, f"{web.url}/0", job="sub1")
+        begun = job_of(world, "sub1")
+        seen = []
+
+        def is_done() -> bool:
+            world.work()
+            seen.append(job_of(world, "sub1"))
+            tick(world)
+            return seen[-1]["state"] == "done"
+
+        eventually(is_done)
+
+    assert (begun["state"], begun["by"], begun["progress"]["tasks"]) == ("running", "submission", 1)
+    assert all(one["ledger"]["submitted"] == READ + 1 for one in seen if one["state"] == "done")
+    counts = {"done": READ, "dead": 1, "cancelled": 0, "expired": 0, "refused": 0}
+    assert seen[-1]["counts"] == counts
+    ledger = ledger_of(world, "sub1")
+    assert (ledger["submitted"], ledger["done"]) == (READ + 1, READ)
+
+
+def test_a_job_of_submissions_is_ended_by_rounds_and_runs_again_when_more_comes(world):
+    world.fresh({"acme": {"docs": following()}})
+    submit(world, "http://127.0.0.1:9/a", job="sub1")
+    assert ask(world, "POST", "/v1/docs/jobs/sub1/cancel").status == 200
+    assert jobs_of(world) == [("sub1", "cancelled", "submission")]
+
+    submit(world, "http://127.0.0.1:9/b", job="sub1")
+
+    found = job_of(world, "sub1")
+    assert (found["state"], found["ledger"]["pending"], found["ledger"]["cancelled"]) == (
+        *("running", 1),
+        1,
+    )
+    assert ask(world, "POST", "/v1/docs/jobs/sub1/cancel").json["state"] == "cancelled"
+    again = ask(world, "POST", "/v1/docs/jobs/sub1/cancel")
+    assert (again.status, again.json["state"]) == (200, "cancelled")
+
+
+def test_a_name_that_an_older_release_took_is_a_job_when_somebody_asks_for_it(world):
+    world.fresh({"acme": {"docs": following()}})
+    submit(world, "http://127.0.0.1:9/a", job="sub1")
+    world.own.nodes.control("jobs").delete_many({"tenant": world.tenants["acme"]})
+    assert jobs_of(world) == []
+
+    assert job_of(world, "sub1")["state"] == "running"
+    assert jobs_of(world) == [("sub1", "running", "submission")]
+    assert ask(world, "GET", "/v1/docs/jobs/sub2").status == 404
+    assert ask(world, "POST", "/v1/docs/jobs/sub2/cancel").status == 404
+    assert ask(world, "GET", "/v1/docs/jobs/sub1", key="rival").status == 404
+
+
+def test_a_seed_may_be_offered_under_the_name_of_a_job(world):
+    world.fresh({"acme": {"docs": following()}})
+    with a_web() as web:
+        offered = {"seeds": [{"url": f"{web.url}/13", "job": "sub1"}]}
+        assert ask(world, "POST", "/v1/docs/seeds", offered).status == 200
+
+        assert jobs_of(world) == [("sub1", "running", "submission")]
+
+
+def test_rounds_end_a_job_of_submissions_after_a_rest(world):
+    world.fresh({"acme": {"docs": following()}})
+    submit(world, "http://127.0.0.1:9/a", job="sub1")
+    queued = ask(world, "GET", "/v1/docs/requests").json["requests"][0]["id"]
+    assert ask(world, "DELETE", f"/v1/docs/requests/{queued}").status == 200
+
+    tick(world)
+    # Nothing of it is open, and a router may have left out a note of the name.
+    assert jobs_of(world) == [("sub1", "running", "submission")]
+    assert job_of(world, "sub1")["state"] == "done"
+    kept = MongoJobs(world.own.nodes).get(world.tenants["acme"], "docs", "sub1")
+    before = kept.created_at - REST
+    change = {"$set": {"submitted_at": before, "due_at": before}}
+    world.own.nodes.control("jobs").update_one({"_id": "/".join(kept.key)}, change)
+
+    # Whose turn a round is goes by Redis' clock: the next one comes half a second later.
+    done = [("sub1", "done", "submission")]
+    eventually(lambda: tick(world) and jobs_of(world) == done)
+    answer = ask(world, "POST", "/v1/docs/jobs/sub1/cancel")
+    assert (answer.status, "has ended" in answer.json["detail"]) == (409, True)

@@ -1,0 +1,29 @@
+"""Names tests use of quotas: documents, accounts, purses, ledgers, a worker's spending."""
+
+from crawlfleet.config.documents.quota import (
+    AtLimit,
+    Quota,
+    QuotaPeriod,
+    QuotaUnit,
+)
+from crawlfleet.fleet.quotas import spending
+from crawlfleet.fleet.quotas.demand import QuotaDemand
+from crawlfleet.fleet.quotas.models import (
+    KEPT_SECONDS,
+    LEASE_SECONDS,
+    Account,
+    Ask,
+    Booked,
+    JobTerms,
+    Limit,
+    Scope,
+    Standing,
+    Use,
+    Window,
+    limits_of,
+    window_of,
+)
+from crawlfleet.fleet.quotas.mongo import Ceiling, MongoCeilings
+from crawlfleet.fleet.quotas.purse import Purse, share_of
+from crawlfleet.fleet.quotas.redis import Exchange, RedisQuotaLedgers, ledger_keys
+from crawlfleet.fleet.quotas.service import QuotaLedgers, Wish
