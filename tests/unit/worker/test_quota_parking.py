@@ -212,7 +212,10 @@ def test_a_jobs_quota_that_is_raised_while_a_worker_runs_ends_and_parks_nothing(
 
 
 class Lowering(MemoryFetcher):
-    """Has the job's quota lowered after three pages; the fourth takes until a worker has heard."""
+    """Has the job's quota lowered while the fourth page is fetched, which takes until it is heard.
+
+    Said between two pages, the next one's charge and the word would be in a race.
+    """
 
     def __init__(self, world: World) -> None:
         super().__init__(PAGES)
@@ -220,10 +223,9 @@ class Lowering(MemoryFetcher):
 
     async def fetch(self, *of: object, **more: object) -> Page:
         page = await super().fetch(*of, **more)
-        if len(self.asked) == 3:
+        if len(self.asked) == 4:
             a_job(self.world, 6)
             self.world.cancellations.announce_quotas(("default", "docs", "june"))
-        if len(self.asked) == 4:
             await until(lambda: self.heard)
         return page
 
