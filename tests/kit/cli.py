@@ -14,7 +14,7 @@ from crawlfleet.cli.doctor import diagnosis
 from crawlfleet.cli.doctor import fleet as fleet_diagnosis
 from crawlfleet.cli.doctor.command import knock
 from crawlfleet.cli.doctor.diagnosis import EXITS, NAMES, Level, Reach, Saying, worst
-from crawlfleet.cli.failures import judge
+from crawlfleet.cli.failures import judge, report
 from crawlfleet.cli.local import find_checkout, state_folder
 from crawlfleet.cli.main import COMMANDS, program, run
 from crawlfleet.cli.rules.input import ask, choose

@@ -12,7 +12,10 @@ import click
 import pytest
 
 from tests.kit.api_server import BIZ, FIRST_ID
-from tests.kit.cli import COMMANDS, program
+from tests.kit.api_server.jobs import START
+from tests.kit.cli import COMMANDS, program, report
+from tests.kit.jobs import JobState
+from tests.kit.kernel import ConflictError
 
 PACKAGE = Path(__file__).parents[3] / "layers/crawlfleet/python/crawlfleet"
 #: What stands for something in an advice, and something that it may be.
@@ -142,3 +145,56 @@ def test_each_advised_command_can_be_carried_out(command, crawlfleet, api, tmp_p
 
     # What there is, and how it is, decides the others: a usage error (2) is the advice's fault.
     assert done.code in {0, 1, 4}, (ADVISED[command], done.err)
+
+
+PLACEHOLDERS = re.compile(r"\b(?:BIZ|NAME|JOB|ID|RULE|URL|SEED|NODE|HOST)\b")
+#: A command that fails or asks back, and the command that its hint is to name.
+FAILED = [
+    (("job", "show", BIZ, "gone"), f"job list {BIZ}"),
+    (("job", "cancel", BIZ, "ended"), f"job show {BIZ} ended"),
+    (("job", "wait", BIZ, "open", "--timeout", "0"), f"job wait {BIZ} open"),
+    (("schedule", "show", BIZ, "gone"), f"schedule list {BIZ}"),
+    (("spider", "show", BIZ, "gone"), f"spider versions {BIZ} gone"),
+    (("cancel", BIZ, str(FIRST_ID)), f"status {BIZ} {FIRST_ID}"),
+    (("status", BIZ, "nonsense"), f"requests {BIZ}"),
+    (("demands", BIZ, "--job", "gone"), f"demands {BIZ}"),
+]
+
+
+@pytest.fixture
+def failing(api, crawlfleet):
+    """Jobs and a request of which some commands fail."""
+    api.jobs.keep("ended", state=JobState.DONE, ended_at=START)
+    api.jobs.keep("open")
+    crawlfleet("submit", BIZ, MEANT["URL"])
+    api.requests[str(FIRST_ID)]["state"] = "done"
+
+
+@pytest.mark.parametrize(("words", "advised"), FAILED, ids=lambda each: str(each)[:40])
+def test_the_hint_of_an_error_names_what_the_command_was_given(words, advised, failing, crawlfleet):
+    done = crawlfleet(*words)
+
+    assert done.code != 0
+    commands = _QUOTED.findall(done.err)
+    assert advised in commands, done.err
+    for command in commands:
+        assert not PLACEHOLDERS.search(command), command
+        assert crawlfleet(*shlex.split(command)).code in {0, 1, 4}
+
+
+def test_a_name_with_blanks_or_quotes_is_one_argument_of_the_advised_command(capsys):
+    name = 'june\'s last "one" & `more`'
+
+    report(ConflictError("it has ended"), "job", {"biz": BIZ, "name": name})
+
+    [command] = re.findall(r"`crawlfleet (.*)` shows", capsys.readouterr().err)
+    assert shlex.split(command) == ["job", "show", BIZ, name]
+
+
+@pytest.mark.parametrize(
+    "parameters", [{}, {"name": None}, {"name": "--all"}, {"name": ("a", "b")}]
+)
+def test_what_is_not_known_stays_a_capital_word(parameters, capsys):
+    report(ConflictError("it has ended"), "job", {"biz": BIZ, **parameters})
+
+    assert f"`crawlfleet job show {BIZ} NAME`" in capsys.readouterr().err

@@ -256,6 +256,8 @@ def test_sick_parts_dead_workers_and_a_refused_configuration_are_reported(crawlf
     assert "redis" in said(done, "health", "look")
     assert "2 workers are dead" in said(done, "workers", "look")
     assert "configuration" in checks(done)
+    assert "`crawlfleet workers BIZ`" in crawlfleet("doctor").out
+    assert "`crawlfleet workers news`" in crawlfleet("doctor", "--biz", "news").out
 
 
 def test_a_platform_that_is_down_is_examined_as_far_as_it_goes(crawlfleet, api):

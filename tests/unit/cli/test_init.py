@@ -1,6 +1,7 @@
 """``crawlfleet init``: a configuration to begin with, guessed from a page."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -198,3 +199,15 @@ def test_a_name_that_no_biz_can_have_is_refused(crawlfleet, tmp_path):
 
     assert done.code == 2
     assert "--biz" in done.err
+
+
+def test_the_next_commands_can_be_pasted_into_a_shell(crawlfleet, tmp_path, site):
+    site.page = PAGE
+    folder, page = tmp_path / "my own", f"{site.url}/?a=1&b=2"
+
+    done = crawlfleet("init", str(folder), "--biz", "shop", "--from", page, "--allow-private")
+
+    commands = [shlex.split(line) for line in done.err.splitlines() if "  crawlfleet " in line]
+    assert ["crawlfleet", "config", "validate", str(folder)] in commands
+    [submit] = [words for words in commands if words[1] == "submit"]
+    assert submit[2:4] == ["shop", page]

@@ -225,9 +225,15 @@ def test_the_end_of_a_job_names_the_pages_that_it_did_not_read_as_others_had(
 def test_a_job_of_submissions_is_not_advised_an_option_that_submit_has_not(crawlfleet, api):
     api.jobs.keep("june", by="submission", known_links=11, known_in="2026-11-23")
 
-    said = " ".join(crawlfleet("job", "wait", "news", "june").err.split())
+    def said():
+        return " ".join(crawlfleet("job", "wait", "news", "june").err.split())
 
-    assert "`crawlfleet job start news --rule RULE --url URL --segment job` reads all" in said
+    assert "`crawlfleet job start news --rule RULE --url URL --segment job` reads all" in said()
+    crawlfleet(
+        "submit", "news", "https://example.org/?a=1&b=2", "--rule", "article", "--job", "june"
+    )
+    its_own = "--rule article --url 'https://example.org/?a=1&b=2'"
+    assert f"`crawlfleet job start news {its_own} --segment job` reads all" in said()
 
 
 def test_the_advice_for_an_empty_field_names_a_page_without_it(crawlfleet, api):

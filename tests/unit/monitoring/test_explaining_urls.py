@@ -447,6 +447,15 @@ def test_a_url_that_is_followed_from_some_pages_says_what_else_may_keep_it(world
     assert "is outside of its domains" in refused
 
 
+def test_a_command_that_names_a_page_can_be_pasted_into_a_shell(world):
+    following(world, limit=20)
+    read(world, Submission(url=f"{url(1)}?a=1&b=2"))
+
+    answer = said_of(world, url(9))
+
+    assert f"`crawlfleet rule try page '{url(1)}?a=1&b=2' --remote --biz docs`" in answer
+
+
 def two_rules(world: SeedWorld) -> None:
     chain = Rule(follow=(Follow(css="a", max_depth=0),))
     home = Rule(follow=(Follow(css="a", max_depth=0), Follow(css="b", rule="chain", deny=("/9",))))

@@ -101,7 +101,8 @@ def api_options(command: Command) -> Command:
 def with_api(*arguments: str) -> Callable[[Command], Command]:
     """Open a client for the command, its first argument, and add what most commands share.
 
-    That is ``arguments``, all that the command has, and the options of :func:`api_options`.
+    That is ``arguments``, all that the command has, and the options of :func:`api_options`. What it
+    was given is kept for the advice that goes with an error.
     """
 
     def decorated(command: Command) -> Command:
@@ -110,6 +111,8 @@ def with_api(*arguments: str) -> Callable[[Command], Command]:
         def opened(*args: Any, api_url: str | None, api_key: str | None, **options: Any) -> int:
             from crawlfleet.sdk import Client
 
+            context = click.get_current_context()
+            context.ensure_object(dict).update(context.params)
             with Client(api_url, api_key) as fleet:
                 return command(fleet, *args, **options)
 

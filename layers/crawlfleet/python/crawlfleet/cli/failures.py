@@ -1,11 +1,12 @@
 """Explain errors at a terminal: a sentence, the next step, an exit code."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from crawlfleet.cli.console import Exit, note
 from crawlfleet.crawling.trials.messages import LARGEST_PAGE
 from crawlfleet.kernel import errors
+from crawlfleet.kernel.advice import filled
 from crawlfleet.kernel.errors import (
     ConflictError,
     CrawlfleetError,
@@ -41,7 +42,18 @@ _ELSEWHERE: Final = (
 )
 _IDS: Final = "An id is what `crawlfleet submit` printed; `crawlfleet requests BIZ` lists them."
 
-
+#: Parameters of commands that name what advice is about, and its words for these.
+_WORDS: Final[Mapping[str, str]] = {
+    "biz": "BIZ",
+    "bizs": "BIZ",
+    "name": "NAME",
+    "job": "JOB",
+    "request_id": "ID",
+    "ids": "ID",
+    "rule": "RULE",
+    "url": "URL",
+    "urls": "URL",
+}
 #: How the API begins to say that a value is for a place that there is not.
 _NO_PLACE: Final = "there is no such place"
 _SPIDERS: Final = "`crawlfleet spider list BIZ` lists spiders"
@@ -59,7 +71,7 @@ _NEXT: Final[Mapping[tuple[str, type[CrawlfleetError]], str]] = {
     ("job", ConflictError): "`crawlfleet job show BIZ NAME` shows what has that name.",
     ("job", errors.KeyReusedError): "A key is for one job: give another one to start this one too.",
     ("job", errors.QuotaExceededError): (
-        "`crawlfleet job list BIZ` lists them, `crawlfleet job cancel BIZ NAME` ends one; "
+        "`crawlfleet job list BIZ` lists them, `crawlfleet job cancel BIZ JOB` ends one; "
         "`open_jobs` in the biz's document says how many there may be. Where it is a quota that is "
         "used up, `crawlfleet quota show` says which, and when it goes on."
     ),
@@ -70,10 +82,29 @@ _NEXT: Final[Mapping[tuple[str, type[CrawlfleetError]], str]] = {
 }
 
 
-def report(error: CrawlfleetError, command: str = "") -> int:
+def names_in(parameters: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names that a command was given, by the capital words that advice has for them.
+
+    Several of a kind are none: advice is about one.
+
+    >>> names_in({"biz": "news", "request_id": "17", "urls": ("a", "b"), "limit": 3, "rule": None})
+    {'BIZ': 'news', 'ID': '17'}
+    """
+    names = {}
+    for parameter, value in parameters.items():
+        word = _WORDS.get(parameter)
+        one = value[0] if isinstance(value, tuple) and len(value) == 1 else value
+        if word is not None and one and isinstance(one, str):
+            names[word] = one
+    return names
+
+
+def report(
+    error: CrawlfleetError, command: str = "", parameters: Mapping[str, Any] | None = None
+) -> int:
     """Say on standard error what went wrong and what to do next; the exit code.
 
-    ``command`` is the one that failed, by its first word.
+    ``command`` is the one that failed, by its first word, ``parameters`` what it was given.
     """
     code, hint = judge(error, command)
     problems = error.problems if isinstance(error, errors.ConfigError | InvalidRequestError) else ()
@@ -83,8 +114,17 @@ def report(error: CrawlfleetError, command: str = "") -> int:
     if after:
         note(f"It asks to come back in {after:g} s (Retry-After).")
     if hint:
-        note(hint)
+        note(filled(hint, names_in(parameters or {}) | _waited_for(error)))
     return code
+
+
+def _waited_for(error: CrawlfleetError) -> dict[str, str]:
+    """Return the names of a job that was waited for in vain: the platform may have named it."""
+    from crawlfleet.sdk.errors import WaitTimeoutError
+
+    if not isinstance(error, WaitTimeoutError):
+        return {}
+    return {word: name for word, name in (("BIZ", error.biz), ("NAME", error.job)) if name}
 
 
 def _can_be_filled(problem: errors.Problem) -> bool:
@@ -98,10 +138,9 @@ def judge(error: CrawlfleetError, command: str = "") -> tuple[Exit, str]:
 
     waiting = "Work on them goes on: see `crawlfleet stats BIZ`, or wait longer with --timeout."
     if isinstance(error, sdk.WaitTimeoutError) and error.job:
-        name, biz = error.job, error.biz
         waiting = (
-            f"Work on it goes on: see `crawlfleet job show {biz} {name}`, or go on waiting: "
-            f"`crawlfleet job wait {biz} {name}`."
+            "Work on it goes on: see `crawlfleet job show BIZ NAME`, or go on waiting: "
+            "`crawlfleet job wait BIZ NAME`."
         )
     meanings: Mapping[Exit, Mapping[type[CrawlfleetError], str]] = {
         Exit.UNREACHABLE: {

@@ -18,6 +18,7 @@ from crawlfleet.cli.spending.costs import draw_lines
 from crawlfleet.cli.spending.forecasts import draw_forecast, forecast, pages_of
 from crawlfleet.cli.spending.quotas import quota_of
 from crawlfleet.cli.terminal import say
+from crawlfleet.kernel.advice import filled
 from crawlfleet.kernel.errors import CrawlfleetError
 from crawlfleet.requests.outcomes import ROBOTS_DENIED
 
@@ -369,8 +370,9 @@ def _advise(fleet: "Client", biz: str, found: "Job") -> None:
     if found.known_links:
         all_of_them = "`--segment job` reads all"
         if found.by == "submission":
-            all_of_them = (
-                f"`crawlfleet job start {biz} --rule RULE --url URL --segment job` reads all"
+            all_of_them = filled(
+                "`crawlfleet job start BIZ --rule RULE --url URL --segment job` reads all",
+                {"BIZ": biz, **_first_page(fleet, biz, found.name)},
             )
         pages = console.counted(found.known_links, "page")
         console.note(
@@ -412,6 +414,14 @@ def _some_records(fleet: "Client", biz: str, job: str, rule: str) -> "list[Recor
             islice(fleet.records(biz, job=job, rule=rule, page_size=_LOOKED_AT), _LOOKED_AT)
         )
     return []
+
+
+def _first_page(fleet: "Client", biz: str, job: str) -> dict[str, str]:
+    """Return rule and URL of a page that a job began with; nothing where it cannot be read."""
+    with suppress(CrawlfleetError):
+        for first in islice(fleet.requests(biz, job=job, page_size=1), 1):
+            return {"RULE": first.rule, "URL": first.url}
+    return {}
 
 
 def _shown_link(link: "OwnLink | None") -> str | None:

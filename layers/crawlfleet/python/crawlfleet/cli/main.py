@@ -10,7 +10,7 @@ import io
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
@@ -144,15 +144,19 @@ def program() -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    # Commands keep in it what they were given: click forgets that before an error gets here.
+    parameters: dict[str, Any] = {}
     try:
-        code = program.main(args=given, prog_name="crawlfleet", standalone_mode=False)
+        code = program.main(
+            args=given, prog_name="crawlfleet", standalone_mode=False, obj=parameters
+        )
     except click.ClickException as error:
         said = io.StringIO()
         error.show(said)
         say(said.getvalue().removesuffix("\n"), err=True)
         return error.exit_code
     except CrawlfleetError as error:
-        return report(error, "".join(given[:1]))
+        return report(error, "".join(given[:1]), parameters)
     except (click.Abort, KeyboardInterrupt):
         say("interrupted", err=True)
         return _INTERRUPTED

@@ -23,8 +23,10 @@ from crawlfleet.cli.console import Exit, api_options, emit, note
 from crawlfleet.cli.doctor import diagnosis
 from crawlfleet.cli.doctor import fleet as fleet_diagnosis
 from crawlfleet.cli.doctor.diagnosis import EXITS, NAMES, Level, Reach, Saying, worst
+from crawlfleet.cli.failures import names_in
 from crawlfleet.cli.terminal import say
 from crawlfleet.kernel import errors
+from crawlfleet.kernel.advice import filled
 from crawlfleet.sdk.address import Address, find_address
 from crawlfleet.sdk.client import Client
 from crawlfleet.sdk.transport import Retries, Timeouts, causes, in_words
@@ -61,7 +63,9 @@ def doctor(*, as_json: bool, **given: Any) -> int:
       3  it cannot be reached or cannot do its work
     """
     sayings: list[Saying] = []
-    for saying in examine(**given):
+    known = names_in(given)
+    for found in examine(**given):
+        saying = msgspec.structs.replace(found, do=filled(found.do, known))
         sayings.append(saying)
         if not as_json:
             _announce(saying)

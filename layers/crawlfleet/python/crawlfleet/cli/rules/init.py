@@ -19,6 +19,7 @@ from crawlfleet.config.documents.biz import FetchLimits
 from crawlfleet.config.documents.policies import Politeness
 from crawlfleet.config.documents.rule import Rule
 from crawlfleet.config.loading import shape_of
+from crawlfleet.kernel.advice import filled_command
 from crawlfleet.kernel.errors import AddressRefusedError, ConfigError, Problem
 from crawlfleet.requests.models import Trial
 
@@ -26,6 +27,13 @@ from crawlfleet.requests.models import Trial
 _NAME: Final = "mysite"
 #: Characters of a value that stands beside its field.
 _SHOWN: Final = 60
+#: What one does next.
+_NEXT: Final = (
+    "crawlfleet config validate FOLDER",
+    "crawlfleet config push FOLDER --stage local",
+    "crawlfleet submit BIZ URL --rule RULE --wait",
+    "crawlfleet records BIZ",
+)
 
 _STAGE: Final = """\
 # What holds for every biz of a stage. All of it may be left out: these are the defaults.
@@ -137,13 +145,13 @@ def _write(files: Mapping[Path, str]) -> None:
 
 
 def _show_next(folder: Path, biz: str, page: str | None, rule: str) -> None:
-    address = page if page is not None and is_url(page) else "URL"
     note("")
     note("next:")
-    note(f"  crawlfleet config validate {folder}")
-    note(f"  crawlfleet config push {folder} --stage local")
-    note(f"  crawlfleet submit {biz} {address} --rule {rule} --wait")
-    note(f"  crawlfleet records {biz}")
+    named = {"FOLDER": str(folder), "BIZ": biz, "RULE": rule}
+    if page is not None and is_url(page):
+        named["URL"] = page
+    for command in _NEXT:
+        note(f"  {filled_command(command, named)}")
 
 
 def _rules_text(rules: Mapping[str, tuple[Rule, Trial]]) -> str:

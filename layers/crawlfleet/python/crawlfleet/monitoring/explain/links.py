@@ -13,8 +13,11 @@ from crawlfleet.config.documents.rule import Follow, Reach
 from crawlfleet.crawling.extract import links
 from crawlfleet.crawling.extract.limits import UnreadableError
 from crawlfleet.crawling.extract.regex import RegexQuery
+from crawlfleet.kernel.advice import filled
 from crawlfleet.requests.models import Body
 
+#: How one looks at the links of a page.
+_TRY_IT: Final = "`crawlfleet rule try RULE URL --remote --biz BIZ`"
 #: Hosts that a sentence names.
 _HOSTS: Final = 3
 
@@ -67,10 +70,10 @@ def _not_found(biz: str, followed: Sequence[_Follows]) -> str:
         f"{', without nofollow' if one.follow.obey_nofollow else ''})"
         for one in followed
     )
-    rule, address = followed[0].rule, followed[0].found[-1].url
+    known = {"RULE": followed[0].rule, "URL": followed[0].found[-1].url, "BIZ": biz}
     return (
         f"These pages have no link to it, or not where it would be followed by {places}: "
-        f"`crawlfleet rule try {rule} {address} --remote --biz {biz}` lists the links of one."
+        + filled(f"{_TRY_IT} lists the links of one.", known)
     )
 
 

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from crawlfleet.config.documents.stage import AlarmLimits
+from crawlfleet.kernel.advice import filled
 from crawlfleet.kernel.redaction import one_line
 from crawlfleet.kernel.time import span
 from crawlfleet.monitoring.incidents import models
@@ -57,11 +58,9 @@ _TO_DO_AFTERWARDS: Final = {
 def advised(incident: Incident) -> str:
     """Return the kind's advice for this biz, node or host."""
     place = incident.place
-    named = {"BIZ": place.biz, "NODE": str(place), "HOST": place.name}
-    text = ADVICE[incident.kind].do
-    for word, name in named.items():
-        text = text.replace(word, name) if name else text
-    return text
+    return filled(
+        ADVICE[incident.kind].do, {"BIZ": place.biz, "NODE": str(place), "HOST": place.name}
+    )
 
 
 class Sending(NamedTuple):
