@@ -7,7 +7,10 @@ import pytest
 from tests.kit.worlds.memory import World
 
 _UNIT = Path(__file__).parent
-_MEASURED = {"config", "crawling", "fleet", "jobs", "kernel", "monitoring", "requests", "worker"}
+_MEASURED = {
+    *("config", "crawling", "fleet", "jobs", "kernel", "monitoring", "requests", "streams"),
+    "worker",
+}
 #: Parsers cost several times as much when they are traced; their tests say themselves what is.
 _BY_THEMSELVES = {"extract", "executors"}
 

@@ -1,0 +1,23 @@
+"""Names tests use of the streams that many share."""
+
+from crawlfleet.streams.filters import (
+    Facts,
+    Filter,
+    Group,
+    Item,
+    Kind,
+    Leaf,
+    Op,
+    anchors,
+    covers,
+    excluded,
+    is_anchored,
+)
+from crawlfleet.streams.parsing import (
+    MOST_CHARACTERS,
+    MOST_DEPTH,
+    MOST_TERM_CHARACTERS,
+    MOST_TERMS,
+    parse,
+)
+from crawlfleet.streams.text import fold, hashtags, is_whole, mentions, occurrences
