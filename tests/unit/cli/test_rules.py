@@ -127,6 +127,19 @@ def test_every_error_of_a_rule_is_named_and_the_page_not_looked_at(crawlfleet, f
     assert "fields.a.css" in [problem["field"] for problem in reported]
 
 
+@pytest.mark.parametrize("head", ["", "rules:\n  page:\n"])
+def test_an_error_that_its_type_shows_hides_no_other_of_a_rule(crawlfleet, files, head):
+    lines = ["fields: {a: {css: 'p['}}", "follow: [{css: a, limit: x}, {css: 'a['}]"]
+    indent = "    " if head else ""
+    (files / "rule.yaml").write_text(head + "".join(f"{indent}{line}\n" for line in lines))
+
+    done = attempt(crawlfleet, files)
+
+    assert done.code == 2
+    for field in ("fields.a.css: ", "follow[0].limit: ", "follow[1].css: "):
+        assert field in done.err
+
+
 def test_a_key_that_no_rule_has_is_named_with_what_there_is(crawlfleet, files):
     (files / "rule.yaml").write_text("fields:\n  a: {csss: p, transforms: [shout]}\n")
 

@@ -15,12 +15,11 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from crawlfleet.config import validation
+from crawlfleet.config import partial_rules, validation
 from crawlfleet.config.documents.biz import Biz, Stage, Tenant, Tree, routed
-from crawlfleet.config.documents.rule import Rule
 from crawlfleet.kernel.errors import Problem
 from crawlfleet.kernel.names import CONFIG_BIZS, CONFIG_STAGE, CONFIG_TENANTS, DEFAULT_TENANT
-from crawlfleet.kernel.validation import decode, named, right_fields, right_parts
+from crawlfleet.kernel.validation import decode, named, right_fields
 
 Document: TypeAlias = Stage | Tenant | Biz
 _SLUG = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
@@ -131,9 +130,11 @@ def read_document(path: str, text: str, check: validation.ReaderCheck) -> Readin
         problems += tuple(validation.retired_problems(readable))
         problems += tuple(validation.tenant_problems(readable))
     elif isinstance(readable, Biz):
-        problems += tuple(validation.biz_problems(readable, check))
-        if value is None:
-            problems += tuple(validation.fields_problems(right_parts(text, "rules", Rule), check))
+        document = None if readable is value else _json_in(text)
+        problems += tuple(
+            validation.biz_problems(readable, check, partial_rules.readers_in(document))
+        )
+        problems += tuple(partial_rules.rules_problems(document, check))
         problems += tuple(validation.no_reader_problems(readable)) if _reads_nothing(text) else ()
     if not problems:
         return Reading(text=text, value=value)
@@ -143,11 +144,16 @@ def read_document(path: str, text: str, check: validation.ReaderCheck) -> Readin
 
 def _reads_nothing(text: str) -> bool:
     """Return whether a biz has neither rules nor spiders; False of what is damaged."""
-    try:
-        said = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return False
+    said = _json_in(text)
     return isinstance(said, dict) and not said.get("rules") and not said.get("spiders")
+
+
+def _json_in(text: str) -> object:
+    """Return what JSON a text is; None of what is damaged."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return None
 
 
 def shape_of(path: str) -> type[Document] | None:

@@ -5,11 +5,11 @@ has started is history and history is not edited. A new generation starts only a
 has had the time to learn of it; else two of them would write the same moment's ids by two routes.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
@@ -17,7 +17,7 @@ import msgspec
 from crawlfleet.config.documents.biz import Biz, Generation, Needs, Stage, Tenant, Tree
 from crawlfleet.config.documents.policies import HostLimits, SeedPolicy, Span
 from crawlfleet.config.documents.quota import quota_problems
-from crawlfleet.config.documents.rule import Rule, Source, Spider
+from crawlfleet.config.documents.rule import Rule, Spider
 from crawlfleet.config.rule_validation import MAX_DEPTH, shape_problems
 from crawlfleet.kernel.errors import Problem
 from crawlfleet.kernel.ids import State, is_final
@@ -114,8 +114,13 @@ def _host_problems(place: str, limits: HostLimits) -> Iterator[Problem]:
         yield Problem(f"{place}.max_backoff_seconds", "is less than backoff_seconds")
 
 
-def biz_problems(biz: Biz, check: ReaderCheck) -> Iterator[Problem]:
-    """Find every error of a biz document that it shows by itself."""
+def biz_problems(
+    biz: Biz, check: ReaderCheck, others: AbstractSet[str] = frozenset()
+) -> Iterator[Problem]:
+    """Find every error of a biz document that it shows by itself.
+
+    ``others`` are rules and spiders of it that are wrong: links may name them all the same.
+    """
     yield from _generations_problems(biz)
     yield from _states_problems(biz)
     yield from _transitions_problems(biz)
@@ -131,22 +136,11 @@ def biz_problems(biz: Biz, check: ReaderCheck) -> Iterator[Problem]:
         found = shape_problems(rule)
         if not any(f"more than {MAX_DEPTH} deep" in problem.message for problem in found):
             blamed = {problem.field for problem in found}  # one error is reported once
-            found += [each for each in _checked(rule, check) if each.field not in blamed]
-        found += target_problems(rule, biz.rules.keys() | biz.spiders.keys())
+            found += [each for each in checked(rule, check) if each.field not in blamed]
+        found += target_problems(rule, biz.rules.keys() | biz.spiders.keys() | others)
         yield from _below(join("rules", name), found)
     for name, spider in biz.spiders.items():
-        yield from _below(join("spiders", name), _checked(spider, check))
-
-
-def fields_problems(
-    rules: Iterable[tuple[str, Mapping[str, Any]]], check: ReaderCheck
-) -> Iterator[Problem]:
-    """Find the errors of fields in rules that can be read in part; of each field by itself."""
-    for name, parts in rules:
-        for field, selector in parts.get("fields", {}).items():
-            alone = Rule(source=parts.get("source", Source.HTML), fields={field: selector})
-            found = shape_problems(alone) or _checked(alone, check)
-            yield from _below(join("rules", name), found)
+        yield from _below(join("spiders", name), checked(spider, check))
 
 
 def no_reader_problems(biz: Biz) -> Iterator[Problem]:
@@ -160,7 +154,8 @@ def _below(place: str, found: list[Problem]) -> Iterator[Problem]:
         yield Problem(f"{place}.{problem.field}" if problem.field else place, problem.message)
 
 
-def _checked(reader: Rule | Spider, check: ReaderCheck) -> list[Problem]:
+def checked(reader: Rule | Spider, check: ReaderCheck) -> list[Problem]:
+    """Find what the reader of pages says about a rule or a spider."""
     try:
         return check(reader)
     except Exception as error:  # noqa: BLE001  one tenant's rule must not end everyone's reading

@@ -103,39 +103,14 @@ def right_fields(content: str | bytes, shape: type[msgspec.Struct]) -> dict[str,
         given = value[field.encode_name]
         bare = _bare(field.type, given)
         if isinstance(given, dict) and get_origin(bare) is dict:
-            given = {key: item for key, item in given.items() if _is({key: item}, bare)}
-        if _is(given, field.type):
+            given = {key: item for key, item in given.items() if is_right({key: item}, bare)}
+        if is_right(given, field.type):
             found[field.name] = msgspec.convert(given, field.type)
     return found
 
 
-def right_parts(
-    content: str | bytes, field: str, shape: type[msgspec.Struct]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the right fields of the wrong entries of a mapping in a document, with their keys.
-
-    For the same: what is right of a wrong entry may have errors that types cannot say. Entries are
-    passed over where a plain value is wrong, such as a format, which the others may depend on.
-    """
-    try:
-        value = msgspec.json.decode(content)
-    except _UNREADABLE:
-        return
-    entries = value.get(field) if isinstance(value, dict) else None
-    for key, entry in entries.items() if isinstance(entries, dict) else ():
-        if not isinstance(entry, dict) or _is(entry, shape):
-            continue
-        right = right_fields(msgspec.json.encode(entry), shape)
-        wrong = (
-            entry[each.encode_name]
-            for each in msgspec.structs.fields(shape)
-            if each.encode_name in entry and each.name not in right
-        )
-        if all(isinstance(each, dict | list) for each in wrong):
-            yield key, right
-
-
-def _is(value: object, shape: Any) -> bool:
+def is_right(value: object, shape: Any) -> bool:
+    """Tell whether a value that JSON has converts to ``shape``."""
     try:
         msgspec.convert(value, shape, strict=True)
     except (msgspec.ValidationError, RecursionError):

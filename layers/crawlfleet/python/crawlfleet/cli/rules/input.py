@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
+from crawlfleet.cli.config.command import reader_check
 from crawlfleet.cli.config_folder import SUFFIXES, read_file
 from crawlfleet.config.documents.biz import Biz, FetchLimits
 from crawlfleet.config.documents.policies import Politeness, Robots
 from crawlfleet.config.documents.rule import Rule, Spider
+from crawlfleet.config.partial_rules import rule_part_problems, rules_problems
 from crawlfleet.crawling.politeness.models import MAX_BYTES, RobotsCopy
 from crawlfleet.kernel import errors
 from crawlfleet.kernel.page import Page
@@ -67,10 +69,13 @@ def choose(path: Path, biz: str | None = None, name: str | None = None) -> Chose
         kind: type[Rule | Spider] = Spider if "executor" in document else Rule
         single, problems = decode(text, kind)
         if single is None:
+            if kind is Rule:
+                problems += tuple(dict.fromkeys(rule_part_problems(document, reader_check())))
             raise errors.ConfigError(_placed(path, problems))
         return Chosen(reader=single, name=name or path.stem)
     whole, problems = decode(text, Biz)
     if whole is None:
+        problems += tuple(rules_problems(document, reader_check()))
         raise errors.ConfigError(_placed(path, problems))
     if name is None and len(whole.readers) == 1:
         [name] = whole.readers
