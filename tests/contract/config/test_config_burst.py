@@ -7,11 +7,12 @@ from contextlib import contextmanager
 import pytest
 
 from tests.config_documents import biz, texts
-from tests.contract.throttling_ssm import ThrottlingSsm
+from tests.contract.throttling_ssm import READS_A_SECOND, ThrottlingSsm
 from tests.kit.config import RedisRevisions, SsmConfig, write_tree
+from tests.waiting import ROOM_SECONDS
 
 ENVIRONMENTS = 200
-#: The longest that one of them may take.
+#: The longest that one of them may take, of a machine that does nothing else.
 SECONDS = 10.0
 
 
@@ -36,7 +37,9 @@ def environments(ssm, revisions=None, count=ENVIRONMENTS):
     # Ten share a client, and its connections; each reads and polls for itself.
     clients = [ssm.client() for _ in range(count // 10)]
     return [
-        SsmConfig(clients[number // 10], "test", revisions=revisions, start_seconds=20.0)
+        SsmConfig(
+            clients[number // 10], "test", revisions=revisions, start_seconds=SECONDS + ROOM_SECONDS
+        )
         for number in range(count)
     ]
 
@@ -60,7 +63,7 @@ def started_together(each, until):
 
     def wait():
         for thread in threads:
-            thread.join(max(0.0, began + 3 * SECONDS - time.monotonic()))
+            thread.join(max(0.0, began + SECONDS + ROOM_SECONDS - time.monotonic()))
         stop.set()
         return took, errors
 
@@ -68,6 +71,12 @@ def started_together(each, until):
         yield wait
     finally:
         stop.set()
+
+
+def answered(ssm):
+    """Count the reads that the ration let through: what they take is no matter of the machine."""
+    reads = [action for action in ssm.calls if action.startswith("Get")]
+    return sum(ssm.calls[action] - ssm.throttled[action] for action in reads)
 
 
 def test_200_start_cold_and_a_push_reaches_200_warm_within_ten_seconds_each(
@@ -81,12 +90,14 @@ def test_200_start_cold_and_a_push_reaches_200_warm_within_ten_seconds_each(
 
     with started_together(each, lambda tree: tree.revision == first) as wait:
         took, errors = wait()
-    ssm.calls.clear()
     assert errors == []
     assert len(took) == ENVIRONMENTS
-    assert max(took) < SECONDS
+    assert max(took) < SECONDS + ROOM_SECONDS
     assert ssm.throttled.total() > 0, "nothing was rationed, so nothing was shown"
     assert ssm.calls["GetParametersByPath"] == 0
+    assert answered(ssm) < SECONDS * READS_A_SECOND
+    ssm.calls.clear()
+    ssm.throttled.clear()
 
     with started_together(each, lambda tree: tree.revision != first) as wait:
         second = push(ssm, queue="new")
@@ -95,6 +106,7 @@ def test_200_start_cold_and_a_push_reaches_200_warm_within_ten_seconds_each(
         late = time.monotonic() - pushed_at
     assert errors == []
     assert len(took) == ENVIRONMENTS
-    assert late < SECONDS
+    assert late < SECONDS + ROOM_SECONDS
+    assert answered(ssm) < SECONDS * READS_A_SECOND
     assert {config.current().revision for config in each} == {second}
     assert all(config.refused is None for config in each)

@@ -26,7 +26,7 @@ from tests.kit.queue import fleet_keys
 from tests.waiting import eventually
 
 PASSWORD = "pass-w0rd"
-LIMITS = limits(total_seconds=0.3, connect_seconds=0.3)
+LIMITS = limits(total_seconds=1.0, connect_seconds=1.0)
 POOL = ProxyPool(secret="proxies", max_failures=1, rest_seconds=0.2, allow_private=True)
 LONG = ProxyPool(secret="proxies", max_failures=1, rest_seconds=600.0, allow_private=True)
 PLACES = {"k1": "http://10.0.0.1:3128", "k2": "http://10.0.0.2:3128"}

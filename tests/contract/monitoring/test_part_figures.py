@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pymongo
 import pytest
 import redis as redis_driver
 from hypothesis import given
 from hypothesis import strategies as st
+from pymongo.database import Database
 
 from infra.local.mongo_server import MongoServer
 from infra.local.redis_server import RedisServer
@@ -93,17 +95,26 @@ def test_a_user_whom_the_node_does_not_know_finds_it_down(asking):
     assert "wrong" not in (seen.error or "")
 
 
+SLOW, QUICK = {"$where": "sleep(200); return false"}, {"n": 1, "$where": "sleep(150); return false"}
+
+
+def counted_of(asking: str, database: Database, figure: str, find: dict[str, object]) -> float:
+    """Return by how much the figure grows while something is looked for."""
+    address = asking.format(user="watcher:secret@")
+    before = look_at(address).figures[figure]
+    list(database["things"].find(find))
+    return look_at(address).figures[figure] - before
+
+
 def test_operations_that_were_slow_are_counted_since_the_server_has_started(asking):
     with pymongo.MongoClient(asking.format(user=ADMIN)) as client:
-        things = client["cf_acme_db"]["things"]
-        before = look_at(asking.format(user="watcher:secret@")).figures[names.SLOW_EVER]
-        list(things.find({"n": 1, "$where": "sleep(150); return false"}))
-        list(things.find({"$where": "sleep(200); return false"}))
+        counted = partial(counted_of, asking, client["cf_acme_db"], names.SLOW_EVER)
 
-        seen = look_at(asking.format(user="watcher:secret@"))
+        # On a busy machine something else may be slow meanwhile, but not each time.
+        eventually(lambda: counted(SLOW) == 1, what="what takes more than a second counts")
+        eventually(lambda: counted(QUICK) == 0, what="what takes less does not")
 
-    assert seen.figures[names.SLOW_EVER] == before + 1
-    assert seen.figures[names.SLOW_OPERATIONS] == 0
+    assert look_at(asking.format(user="watcher:secret@")).figures[names.SLOW_OPERATIONS] == 0
 
 
 def test_what_a_profiler_has_seen_lately_counts_as_slow_where_no_latencies_are_counted(
@@ -112,15 +123,11 @@ def test_what_a_profiler_has_seen_lately_counts_as_slow_where_no_latencies_are_c
     monkeypatch.setattr(mongo_figures, "_LATENCIES", ("none of these",))
     with pymongo.MongoClient(asking.format(user=ADMIN)) as client:
         database = client["cf_acme_db"]
+        counted = partial(counted_of, asking, database, names.SLOW_OPERATIONS)
         database.command("profile", 1, slowms=100)
         try:
-            list(database["things"].find({"$where": "sleep(200); return false"}))
-            seen = look_at(asking.format(user="watcher:secret@"))
-            assert seen.figures[names.SLOW_OPERATIONS] == 1
-            # Below the second that counts as slow nothing does.
-            list(database["things"].find({"n": 1, "$where": "sleep(150); return false"}))
-            again = look_at(asking.format(user="watcher:secret@"))
-            assert again.figures[names.SLOW_OPERATIONS] == 1
+            eventually(lambda: counted(SLOW) == 1, what="what takes more than a second counts")
+            eventually(lambda: counted(QUICK) == 0, what="what takes less does not")
         finally:
             database.command("profile", 0)
 

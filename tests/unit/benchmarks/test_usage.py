@@ -50,5 +50,5 @@ def test_memory_of_processes_that_are_started_counts_while_they_live():
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started,
     ):
         started.stdout.readline()
-        eventually(lambda: others.peak_kb > 60_000, 10.0)
+        eventually(lambda: others.peak_kb > 60_000)
         started.stdin.close()

@@ -26,6 +26,7 @@ from tests.kit.kernel import (
 )
 from tests.kit.requests import Page
 from tests.kit.trials import LARGEST_BYTES, Answer, Question, Terms, Tried
+from tests.waiting import eventually
 
 QUEUE_KEY = QueueKey("acme", "docs", "main")
 OTHER = QueueKey("rival", "docs", "main")
@@ -255,6 +256,8 @@ def test_a_trial_is_waited_for_as_long_as_its_question_says_and_no_longer():
     try:
         with pytest.raises(TrialLateError, match="took longer than 26 seconds"):
             LambdaTrials("f", service).ask(msgspec.structs.replace(QUESTION, seconds=0.05))
+        # Its thread may begin after nobody waits any more.
+        eventually(lambda: service.calls)
     finally:
         ended.set()
     assert service.calls == 1

@@ -80,6 +80,30 @@ def test_slots_are_used_at_their_moments_and_an_interval_apart():
     assert all(later - earlier >= 0.09 for earlier, later in itertools.pairwise(moments))
 
 
+def test_slots_that_a_process_comes_to_late_keep_their_distance():
+    """After a second in which it stood still all of them would be used at once."""
+    moments, stood_still = [], [0.0]
+
+    def clock():
+        return asyncio.get_running_loop().time() + stood_still[0]
+
+    async def three():
+        slots = HostSlots(Api({"interval_seconds": 0.1}), clock)
+
+        async def take():
+            await slots.take("a")
+            moments.append(clock())
+            stood_still[0] = 1.0
+
+        await asyncio.gather(take(), take(), take())
+        slots.close()
+
+    asyncio.run(three())
+
+    _, second, third = moments
+    assert third - second >= 0.09
+
+
 def test_no_more_are_in_flight_than_there_are_permits():
     async def two():
         slots = HostSlots(Api({"permits": 1}))

@@ -51,6 +51,8 @@ _HOSTS: Final = 100
 _KEEP_SECONDS: Final = 10.0
 #: A call is short, and repeated here: pages wait for it.
 _TIMEOUTS: Final = Timeouts(connect_seconds=2.0, read_seconds=5.0, total_seconds=8.0)
+#: A request that begins with no more delay than this after its slot began in time.
+_IN_TIME_SECONDS: Final = 0.01
 #: An API that is away is asked again after this.
 _AWAY_SECONDS: Final = 2.0
 #: A site that asks to be left alone and does not say for how long; and how long at most.
@@ -127,8 +129,10 @@ class HostSlots:
                         await host.changed.wait()
                 except TimeoutError:
                     continue
-            slot = host.slots.popleft()
-            host.not_before = max(slot, host.not_before) + host.interval_seconds
+            slot, now = host.slots.popleft(), self._now()
+            # A slot that is used in time sets the pace, not the timer's little delay.
+            begun_at = slot if now - slot <= _IN_TIME_SECONDS else now
+            host.not_before = max(begun_at, host.not_before) + host.interval_seconds
             host.running += 1
         finally:
             host.waiting -= 1
