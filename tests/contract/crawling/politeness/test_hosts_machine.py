@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from tests.contract.host_cases import Time, in_memory, on_redis
 from tests.kit.config import HostLimits
 from tests.kit.examples import examples
-from tests.kit.politeness import OwnAnswers
+from tests.kit.politeness import FLEETING_SECONDS, OwnAnswers
 
 WORKERS = st.sampled_from(["w1", "w2", "w3", "eu.w 4"])
 TENANTS = st.sampled_from(["acme", "beta", "c-3"])
@@ -32,15 +32,19 @@ OWN = st.just(OwnAnswers()) | st.builds(
     overloads=st.sampled_from([0, 0, 1]),
     retry_after_seconds=st.sampled_from([0.0, 3.0, 1e12]),
 )
+#: Seconds for which each host is remembered, however little is known of it.
+REMEMBERED = FLEETING_SECONDS / 2
 
 
 class HostMachine(RuleBasedStateMachine):
     def __init__(self, connection, host):
         super().__init__()
         self.time = Time()
+        self.asked_at = self.time.seconds
         self.streets = [in_memory(host, self.time), on_redis(connection, host, self.time)]
 
     def both(self, method, *arguments, **named):
+        self.asked_at = self.time.seconds
         first, second = (getattr(one, method)(*arguments, **named) for one in self.streets)
         assert first == second, method
         first, second = (one.state for one in self.streets)
@@ -60,9 +64,12 @@ class HostMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.001, 0.05, 0.3, 1.0, 2.5, 11.0, 31.0, 60.0, 700.0]))
     def time_passes(self, seconds):
-        self.time.seconds += seconds
-        if seconds > 100:  # by its own clock Redis forgets nothing here
+        # By its own clock Redis forgets nothing here; so memory is asked before it would.
+        while self.time.seconds + seconds > self.asked_at + REMEMBERED:
+            step = max(0.0, self.asked_at + REMEMBERED - self.time.seconds)
+            self.time.seconds, seconds = self.time.seconds + step, seconds - step
             self.both("ask", count=0)
+        self.time.seconds += seconds
 
     @rule(seconds=st.sampled_from([0.5, 3.0, 100.0]))
     def the_clock_is_set_back(self, seconds):
