@@ -138,6 +138,8 @@ def fill(connection: RedisConnection, queue_key: QueueKey, fleet: str) -> None:
     RedisOpenQueues(connection, fleet=fleet).announce([queue_key])
     RedisOpenQueues(connection, of="open_items", fleet=fleet).announce([queue_key])
     RedisRevisions(connection, fleet=fleet).look("20260301T120000.000Z-ab")
+    # A turn lasts a second, and a loaded machine may take longer to get here.
+    connection.client.pexpire(fleet_keys(fleet).revision_turn, 60_000)
     quotas = QuotaLedgers(RedisQuotaLedgers(connection), MemoryQuotaCeilings())
     hold_a_share(quotas, queue_key, NOW, most=1, wanted=1, spent=1)
 
