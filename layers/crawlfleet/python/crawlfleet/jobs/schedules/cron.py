@@ -35,6 +35,9 @@ QUEUED_FIRES: Final = 60
 #: dozen times what it finds, whatever the line and however long ago the last tick was.
 _BACK: Final = tuple(timedelta(hours=hours) for hours in (1, 24, 32 * 24, 366 * 24, 8 * 366 * 24))
 
+#: A line that fires so soon after the minute that has begun loses nothing by leaving that one out.
+_NEXT_MINUTE: Final = timedelta(minutes=1)
+
 #: For so long after a shift of clocks the library may skip fire times.
 _SKIPPED_SECONDS: Final = 7_200
 
@@ -122,13 +125,15 @@ def first_fire(schedule: Schedule, now: datetime) -> datetime | None:
     """Return the first fire time of a schedule that is put now, or whose line is.
 
     Under ``missed: all`` that may be the minute that has just begun: who names the present minute
-    means it, and not the one a day later. It is no fire time that the schedule had before.
+    means it, and not the one a day later. It is no fire time that the schedule had before, and not
+    where the next minute is one, too: a tick would run both in that one.
     """
     begun = now.replace(second=0, microsecond=0)
     if schedule.missed is Missed.ALL and begun < now:
         first = next_fire(schedule, begun - timedelta(seconds=1))
-        last = schedule.last_fired_at
-        if first == begun and (last is None or last < begun):
+        last, following = schedule.last_fired_at, next_fire(schedule, now)
+        is_soon = following is not None and following - begun <= _NEXT_MINUTE
+        if first == begun and not is_soon and (last is None or last < begun):
             return begun
     return next_fire(schedule, now)
 
