@@ -34,7 +34,7 @@ READ: Final = 1 + CHAPTERS
 #: What robots.txt forbids is given up on, and counted.
 KEPT: Final = 1
 #: Seconds within which a change of the configuration is in force, and some of the machine's.
-IN_FORCE: Final = 40
+IN_FORCE: Final = 120
 
 _LINKS: Final = "".join(
     f'<a href="{href}">{href}</a>'
