@@ -473,7 +473,7 @@ def test_with_its_worker_a_reader_ends_however_that_does(how):
     def gone():
         return not any(Path(f"/proc/{pid}/environ").exists() for pid in (spawner, reader))
 
-    eventually(gone, 20.0)
+    eventually(gone)
 
 
 def test_the_first_reader_of_a_worker_loads_what_its_pages_need_and_those_after_it_have_it():
