@@ -41,7 +41,7 @@ def test_an_unknown_request_ends_with_its_own_code(crawlfleet, api):
     done = crawlfleet("status", BIZ, "17", "--json")
 
     assert (done.code, done.out) == (4, "")
-    assert "crawlfleet requests BIZ" in done.err
+    assert f"crawlfleet requests {BIZ}`" in done.err
     assert "requests expire" in done.err
 
 
@@ -107,7 +107,7 @@ def test_a_request_is_cancelled_once(crawlfleet, three):
 
     again = crawlfleet("cancel", BIZ, str(FIRST_ID))
     assert again.code == 1
-    assert "status BIZ ID" in again.err
+    assert f"status {BIZ} {FIRST_ID}`" in again.err
     other = crawlfleet("cancel", BIZ, str(FIRST_ID + 1), "--json")
     assert other.json()["state"] == "cancelled"
 

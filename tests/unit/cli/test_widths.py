@@ -158,3 +158,30 @@ def test_a_terminal_says_how_wide_it_is(crawlfleet, fleet, monkeypatch):
 
 def _head(done):
     return next(line for line in done.lines if line.strip()).split()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, None])
+@pytest.mark.parametrize("command", ["explain", "status"])
+def test_reasons_have_the_whole_width_below_their_lines(
+    crawlfleet, fleet, api, monkeypatch, command, width
+):
+    if width:
+        monkeypatch.setenv("COLUMNS", str(width))
+    why = f"RobotsDenied: {LONG} is forbidden by the line `Disallow: /a/path` of its robots.txt"
+    event = {"at": "2026-11-21T03:00:00.123Z", "by": WORKER, "why": why, "peers": []}
+    steps = [{**event, "kind": "request", "state": "dead"}]
+    answer = api.findings.explained
+    monkeypatch.setattr(api.findings, "explained", lambda one: answer(one) | {"steps": steps})
+    api.requests[ID]["timeline"] = [{**event, "state": "dead"}]
+
+    done = crawlfleet(command, BIZ, ID)
+
+    assert done.code == 0
+    assert "no room" not in done.err
+    [head] = [at for at, line in enumerate(done.lines) if line.startswith("when ")]
+    time, *said = [line for line in done.lines[head + 2 :] if line.strip()]
+    assert time.split()[-1] == "dead"
+    assert " ".join(" ".join(said).split()) == f"by {WORKER}: {why}"
+    assert all(len(line) <= (width or 120) for line in said if LONG not in line)
+    # A URL is not broken, and has a line by itself where it has no room beside other words.
+    assert len(said) <= len(why + WORKER) // ((width or 120) - 20) + 2

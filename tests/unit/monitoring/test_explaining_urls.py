@@ -153,7 +153,9 @@ def test_a_seed_that_failed_says_why_and_what_to_do(world):
     [tracked] = world.requests()
     assert f"`crawlfleet dead replay docs {tracked.request.id}`. " in found.standing.sentence
     assert "after 1 attempt" in found.standing.sentence
-    assert any(step.why.startswith("failed: ") for step in found.steps)
+    assert found.standing.sentence.count("404") == 1
+    assert [step.why for step in found.steps if "404" in step.why] == ["404"]
+    assert "failed, as its request" in [step.why for step in found.steps]
 
 
 def test_a_seed_that_robots_txt_forbids_is_not_advised_to_be_tried_again(world):
@@ -271,6 +273,21 @@ def test_what_robots_txt_says_is_reported_by_its_line(world):
     assert explained(world, url(2)).standing.facts["robots_allow"] is None
     world.tree = make_tree(make_biz(politeness=Politeness(robots=Robots.IGNORE)))
     assert "robots_allow" not in explained(world, url(1)).standing.facts
+
+
+def test_a_page_that_robots_txt_forbade_has_its_line_once_in_the_answer_and_in_the_steps(world):
+    copy = RobotsCopy(status=200, text=b"User-agent: *\nDisallow: /1\n", fetched_ms=to_ms(START))
+    world.tree = make_tree(make_biz(politeness=Politeness()))
+    world.robots.save("https://example.org", copy, 3_600, "default")
+    world.add(1)
+    why = "https://example.org/robots.txt says to Crawlfleet: Disallow: /1"
+    work(world, Dead(reason="RobotsDenied", error=why))
+
+    found = explained(world, url(1))
+
+    assert found.standing.sentence.count("Disallow: /1") == 1
+    assert sum("Disallow: /1" in step.why for step in found.steps) == 1
+    assert found.standing.facts["robots_allow"] is False
 
 
 def test_a_host_in_back_off_is_reported_with_its_end(world):

@@ -334,15 +334,17 @@ def facts(rows: Iterable[tuple[str, Any]], *, right: bool = False) -> "Table":
     return drawn
 
 
-def reason(event: Any) -> str:
+def _reason(event: Any) -> str:
     """Write why something happened, with the addresses that an attempt asked."""
     return f"{event.why} (asked {', '.join(event.peers)})" if event.peers else str(event.why)
 
 
-def timeline(events: Iterable[Any]) -> "Table":
-    """Make a table of a request's events."""
-    rows = [(moment(each.at), each.state, each.by, reason(each)) for each in events]
-    return table(["when", "state", "by", "why"], rows, title="timeline")
+def timeline(events: Sequence[Any], about: Callable[[Any], str] | None = None) -> None:
+    """List what happened and what each was ``about``; who did it and why stand below."""
+    names = ["when", "state"] if about is None else ["when", "about", "state"]
+    rows = [(each.at, *([about(each)] if about else []), each.state) for each in events]
+    say()
+    listing(names, rows, [(f"by {each.by}: {_reason(each)}",) for each in events])
 
 
 def page_size(limit: int | None, as_json: bool) -> int:

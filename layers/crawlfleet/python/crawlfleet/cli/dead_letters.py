@@ -197,7 +197,8 @@ def _show(biz: str, found: "DeadLetter") -> None:
         ("took", answer and f"{answer.seconds:.3f} s"),
     ]
     facts = console.facts((name, value) for name, value in rows if value is not None)
-    console.draw(facts, console.timeline(found.timeline))
+    console.draw(facts)
+    console.timeline(found.timeline)
     if answer is not None and answer.headers:
         console.draw_table(
             ["header", "value"], sorted(answer.headers.items()), title="last answer", apart=True

@@ -241,7 +241,8 @@ def _show(found: "RequestStatus") -> None:
     ]
     always = {"id", "state", "url", "rule", "queued", "attempts", "records"}
     known = [(name, value) for name, value in rows if name in always or value not in (None, "-")]
-    console.draw(console.facts(known), console.timeline(found.timeline))
+    console.draw(console.facts(known))
+    console.timeline(found.timeline)
 
 
 @click.command()
@@ -274,18 +275,8 @@ def explain(fleet: "Client", biz: str, what: str, rule: str | None, as_json: boo
         return console.emit(found)
     say(said)
     about = {"lane": f"all of {biz}"}
-    steps = [
-        (
-            step.at,
-            about.get(step.kind, f"this {step.kind}"),
-            step.state,
-            step.by,
-            console.reason(step),
-        )
-        for step in found.steps
-    ]
-    if steps:
-        console.draw_table(["when", "about", "state", "by", "why"], steps)
+    if found.steps:
+        console.timeline(found.steps, lambda step: about.get(step.kind, f"this {step.kind}"))
     if trace_url := getattr(found, "trace_url", None):
         console.note(f"its trace: {trace_url}")
     if found.missing:

@@ -187,14 +187,14 @@ def _past(case: _Case, tree: Tree, tenant: str, now: datetime) -> str:
     case.facts["request_id"] = None if newest.request is None else str(newest.request)
     ended = {SeedState.FINISHED: " and finished", SeedState.FAILED: " and failed"}
     sentence = f"{segment}{ended.get(newest.state, '')}, as request {newest.request}."
-    if newest.state is SeedState.FAILED:
-        sentence = f"{sentence[:-1]}: {newest.why}."
     try:
         case.request = case.stores.requests.explain(
             tree, tenant, case.queue_key.biz, str(newest.request), now
         )
     except errors.NotFoundError:
         case.missing.append(f"request {newest.request} is gone: expired, or purged")
+        if newest.state is SeedState.FAILED:  # else its request says why
+            sentence = f"{sentence[:-1]}: {newest.why}."
         return f"{sentence}{_release(case, newest)}"
     case.facts["request_state"] = case.request.tracked.state
     if case.request.missing:
@@ -296,7 +296,7 @@ def _steps(case: _Case) -> Iterator[chain.Step]:
             why = f"dispatched as request {seed.request}{tries}"
             yield chain.Step(seed.handed_at, chain.StepKind.SEED, "seeds", why)
         if seed.state in {SeedState.FINISHED, SeedState.FAILED}:
-            why = f"failed: {seed.why}" if seed.why else "finished"
+            why = f"failed{_why(case, seed)}" if seed.why else "finished"
             yield chain.Step(seed.due_at, chain.StepKind.SEED, "seeds", why)
     if case.visit is not None:
         times = f"{case.visit.visits:,} times in all, {case.visit.changes:,} changes"
@@ -304,6 +304,12 @@ def _steps(case: _Case) -> Iterator[chain.Step]:
         yield chain.Step(case.visit.visited_at, chain.StepKind.VISIT, "a worker", why)
     if case.request is not None:
         yield from case.request.steps
+
+
+def _why(case: _Case, seed: Seed) -> str:
+    """Say why a seed failed, where its request is not among the steps and does."""
+    request = None if case.request is None else case.request.tracked.request.id
+    return ", as its request" if seed.request == request else f": {seed.why}"
 
 
 def _future(case: _Case) -> str:
@@ -388,4 +394,7 @@ def _robots(case: _Case, origin: str, copy: RobotsCopy) -> str:
     product = product_of(case.biz.politeness, case.biz.fetch)
     verdict = SiteRules(origin, copy).verdict(case.url, product)
     case.facts["robots_allow"] = None if verdict.unknown else verdict.allowed
-    return "" if verdict.allowed else f"{verdict.why}: a request of it would end dead, unread."
+    ended = None if case.request is None else case.request.tracked.error
+    if verdict.allowed or (ended is not None and verdict.why in ended):  # which was said
+        return ""
+    return f"{verdict.why}: a request of it would end dead, unread."
