@@ -25,6 +25,7 @@ from benchmarks import (
     leasing,
     lookup,
     many_bizs,
+    matching,
     metering,
     placement,
     politeness,
@@ -67,6 +68,7 @@ BENCHMARKS: Final[dict[str, Callable[[Bench], Found]]] = {
     "scaling": scaling.run,
     "assignment": assignment_rounds.run,
     "quotas": quotas.run,
+    "matching": matching.run,
 }
 #: Where a run leaves what it found.
 OUT: Final = Path(__file__).resolve().parent / "out"
@@ -170,6 +172,7 @@ def steps(name: str, scale: Scale, *, with_peers: bool) -> int:
         "recovery": scale.halvings + 3 * scale.losses + 1,
         "scaling": scaling.STEPS,
         "quotas": 3,
+        "matching": matching.STEPS,
         "assignment": len(assignment_rounds.TRACES)
         * len(assignment_rounds.POLICIES)
         * scale.assignment_seeds,

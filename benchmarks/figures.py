@@ -352,6 +352,20 @@ FIGURES: Final = (
         meaning="writes a second to the home node for them",
         most=20,
     ),
+    Figure(
+        key="stream_match_items_per_cpu_s",
+        meaning="items matched against 10,000 filters of 20 terms in one pass, a CPU second",
+    ),
+    Figure(
+        key="stream_match_vs_naive",
+        meaning="the same / filter by filter",
+        least=50,
+    ),
+    Figure(
+        key="stream_match_growth",
+        meaning="CPU an item with 100,000 subscribers / with 1,000",
+        most=1.5,
+    ),
 )
 KEYS: Final = tuple(figure.key for figure in FIGURES)
 

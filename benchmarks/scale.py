@@ -48,6 +48,8 @@ class Scale:
     assignment_jobs: int
     assignment_seeds: int
     quota_workers: int
+    match_subscribers: int
+    match_items: int
 
 
 FULL: Final = Scale(
@@ -91,6 +93,8 @@ FULL: Final = Scale(
     assignment_jobs=10_000,
     assignment_seeds=3,
     quota_workers=10_000,
+    match_subscribers=100_000,
+    match_items=5_000,
 )
 QUICK: Final = Scale(
     rounds=1,
@@ -132,4 +136,6 @@ QUICK: Final = Scale(
     assignment_jobs=200,
     assignment_seeds=1,
     quota_workers=1_000,
+    match_subscribers=5_000,
+    match_items=500,
 )

@@ -319,10 +319,11 @@ _WEB: Final = VendorGroup(
     ),
     base=("core", "plans"),
 )
-#: Pages to records.
+#: Pages to records, and items to the subscribers who want them.
 _EXTRACT: Final = VendorGroup(
     name="extract",
     packages=(
+        "ahocorasick-rs",
         "beautifulsoup4",
         "extruct",
         "feedparser",

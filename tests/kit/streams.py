@@ -1,5 +1,6 @@
 """Names tests use of the streams that many share."""
 
+from crawlfleet.streams import matching
 from crawlfleet.streams.filters import (
     Facts,
     Filter,
@@ -13,6 +14,8 @@ from crawlfleet.streams.filters import (
     excluded,
     is_anchored,
 )
+from crawlfleet.streams.matching import Matcher
+from crawlfleet.streams.packing import Packing, RuleLimits, channels, least, repack
 from crawlfleet.streams.parsing import (
     MOST_CHARACTERS,
     MOST_DEPTH,
@@ -20,4 +23,5 @@ from crawlfleet.streams.parsing import (
     MOST_TERMS,
     parse,
 )
+from crawlfleet.streams.sources import NOTHING, Source, Subscription, needed, reload, worker_of
 from crawlfleet.streams.text import fold, hashtags, is_whole, mentions, occurrences

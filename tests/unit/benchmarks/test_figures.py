@@ -94,6 +94,9 @@ def test_the_flat_object_has_exactly_the_agreed_keys():
         "quota_undershoot_ratio",
         "quota_messages_per_s",
         "quota_home_per_s",
+        "stream_match_items_per_cpu_s",
+        "stream_match_vs_naive",
+        "stream_match_growth",
     ]
 
     found = flat(dict.fromkeys([*agreed, "another"], 1.0), {"older": 2.0})

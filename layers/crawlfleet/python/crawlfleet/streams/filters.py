@@ -118,8 +118,8 @@ class Facts:
     def __init__(self, item: Item) -> None:
         self.text = fold(item.text)
         self.sets: dict[Kind, Collection[str]] = {
-            Kind.HASHTAG: hashtags(self.text) | {fold(one) for one in item.hashtags},
-            Kind.MENTION: mentions(self.text) | {fold(one) for one in item.mentions},
+            Kind.HASHTAG: hashtags(self.text).union(map(fold, item.hashtags)),
+            Kind.MENTION: mentions(self.text).union(map(fold, item.mentions)),
             Kind.AUTHOR: (fold(item.author),) if item.author else (),
             Kind.LANGUAGE: (fold(item.language),) if item.language else (),
         }

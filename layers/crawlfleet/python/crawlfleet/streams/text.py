@@ -20,7 +20,6 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import Final
 
-_SPACES: Final = re.compile(r"\s+")
 _MENTION: Final = re.compile(r"(?<![\w@.-])@(\w+(?:[.-]\w+)*)")
 
 _INVISIBLE: Final = [
@@ -62,7 +61,7 @@ def fold(text: str) -> str:
             folded
         ):
             folded = again
-    return _SPACES.sub(" ", folded).strip()
+    return " ".join(folded.split())
 
 
 def is_part_of_a_word(character: str) -> bool:
@@ -76,6 +75,11 @@ def is_part_of_a_word(character: str) -> bool:
 
 def _is_mark(character: str) -> bool:
     return not character.isascii() and unicodedata.category(character)[0] == "M"
+
+
+def is_spaceless(character: str) -> bool:
+    """Tell whether a character is of a script that puts no space between words."""
+    return _SPACELESS.match(character) is not None
 
 
 def is_whole(text: str, start: int, end: int) -> bool:
