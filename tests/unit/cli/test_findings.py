@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from tests.kit.api_server import BIZ, FIRST_ID, Fault, problem
+from tests.kit.sdk import Client
 
 URL = "https://example.org/a"
 
@@ -48,7 +49,7 @@ def test_dead_letters_are_listed_in_a_table_or_as_lines(crawlfleet, five):
 def test_a_biz_without_dead_letters_has_no_table(crawlfleet, api):
     done = crawlfleet("dead", "list", BIZ)
 
-    assert (done.code, done.out, done.err) == (0, "", "there are none\n")
+    assert (done.code, done.out, done.err) == (0, "", "there are none: nothing was given up on\n")
     few = crawlfleet("dead", "list", BIZ, "--reason", "Extract", "--host", "a.example")
     assert few.err.endswith("reason Extract, host a.example\n")
 
@@ -310,8 +311,60 @@ def test_a_ledger_that_does_not_balance_says_so_and_what_to_do(crawlfleet, api, 
     assert crawlfleet("ledger", BIZ, "--json").code == 1
 
 
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        (None, "no worker lives: nothing of this biz is open, and one starts when work comes"),
+        ("waiting", "no worker lives: 1 request of this biz to be tried again"),
+        ("pending", f"`crawlfleet doctor --biz {BIZ}` says what is wrong"),
+    ],
+)
+def test_where_no_worker_lives_it_is_said_whether_one_is_to_be_expected(
+    crawlfleet, api, state, said
+):
+    if state is not None:
+        crawlfleet("submit", BIZ, URL)
+        api.requests[str(FIRST_ID)]["state"] = state
+
+    done = crawlfleet("workers", BIZ)
+
+    assert (done.code, done.out) == (0, "")
+    assert said in done.err
+
+
+#: Each list, and what is said beside it where it is empty.
+EMPTY = {
+    "bizs": "config push",
+    "requests": "there are none",
+    "dead list": "nothing was given up on",
+    "seeds list": "`crawlfleet seeds offer --help`",
+    "seeds totals": "`crawlfleet seeds offer --help`",
+    "records": f"`crawlfleet requests {BIZ}`",
+    "job list": "`crawlfleet job start`",
+    "schedule list": "`crawlfleet schedule put --help`",
+    "spider list": "`crawlfleet spider put --help`",
+    "hosts": "nothing of this biz is at a host now",
+    "workers": "nothing of this biz is open",
+    "demands": "nothing was learnt yet",
+    "incidents": "nothing is wrong",
+    "shares": "no tenant has work",
+    "rule coverage": "nothing was counted yet",
+}
+
+
+@pytest.mark.parametrize("command", EMPTY)
+def test_an_empty_list_has_no_head_and_says_what_to_do(crawlfleet, api, monkeypatch, command):
+    monkeypatch.setattr(Client, "spiders", lambda *_: [])
+    of_biz = () if command in {"bizs", "incidents", "shares"} else (BIZ,)
+    form = ("--format", "table") if command == "records" else ()
+
+    done = crawlfleet(*command.split(), *of_biz, *form)
+
+    assert (done.code, done.out) == (0, "")
+    assert EMPTY[command] in done.err
+
+
 def test_workers_are_listed_with_how_they_are(crawlfleet, api):
-    assert "no worker lives" in crawlfleet("workers", BIZ).err
     api.findings.workers = [
         {
             "worker": "w-7",

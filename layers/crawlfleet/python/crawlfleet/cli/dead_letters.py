@@ -72,7 +72,11 @@ def list_all(
     found: Iterable[Any] = fleet.dead_letters(biz, **meant, page_size=size)
     if as_json:
         found = ({name: getattr(each, name) for name in _LISTED} for each in found)
-    none = f"there are none with {choice.in_words(meant)}" if meant else "there are none"
+    none = (
+        f"there are none with {choice.in_words(meant)}"
+        if meant
+        else "there are none: nothing was given up on"
+    )
     return console.show_first(found, limit, as_json, _list, none=none)
 
 

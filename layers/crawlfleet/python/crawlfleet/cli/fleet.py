@@ -92,6 +92,8 @@ def workers(fleet: "Client", biz: str, as_json: bool) -> int:
     found = fleet.workers(biz)
     if as_json:
         return console.emit({"workers": found})
+    if not found:
+        return _no_worker(fleet, biz)
     rows = [
         (
             *(each.worker, each.pool, each.health, f"{each.phi:.1f}"),
@@ -101,8 +103,27 @@ def workers(fleet: "Client", biz: str, as_json: bool) -> int:
     ]
     titles = ["worker", "pool", "health", "phi>", "silent>", "since", "held>", "version"]
     console.draw_table(titles, rows, least=["version", "phi", "since", "pool"])
-    if not found:
-        console.note("no worker lives; one starts when there is work")
+    return Exit.FINE
+
+
+def _no_worker(fleet: "Client", biz: str) -> int:
+    """Say whether it is as it should be that no worker lives."""
+    stats = fleet.stats(biz)
+    waiting = stats.states.get("waiting", 0)
+    requests = console.counted(stats.unfinished, "request")
+    if not stats.unfinished:
+        console.note("no worker lives: nothing of this biz is open, and one starts when work comes")
+    elif waiting == stats.unfinished:
+        console.note(
+            f"no worker lives: {requests} of this biz to be tried again, and one starts "
+            "when it is due"
+        )
+    else:
+        console.note(
+            f"no worker lives, and {requests} of this biz are open: the scheduler starts one "
+            f"within a minute. If none comes, `crawlfleet doctor --biz {biz}` says what is wrong, "
+            f"and `crawlfleet explain {biz} ID` what a request waits for"
+        )
     return Exit.FINE
 
 
@@ -117,6 +138,9 @@ def shares(fleet: "Client", as_json: bool) -> int:
     found = fleet.shares()
     if as_json:
         return console.emit({"tenants": found})
+    if not found:
+        console.note("no tenant has work")
+        return Exit.FINE
     names = list(dict.fromkeys(one.limit for each in found for one in each.ceilings))
     rows = []
     for each in found:

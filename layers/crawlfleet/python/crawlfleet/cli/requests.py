@@ -201,7 +201,7 @@ def requests(
     size = console.page_size(limit, as_json)
     found = fleet.requests(biz, **meant, newest_first=newest, page_size=size)
     which = choice.in_words(meant)
-    none = f"there are none with {which}" if which else "there are none"
+    none = f"there are none with {which}" if which else "there are none: none came, or all expired"
     narrow = "narrow them by --state, --job, --url or --since, or set --limit"
     return console.show_first(found, limit, as_json, _list, none=none, narrow=narrow)
 

@@ -25,6 +25,9 @@ def schedule() -> None:
 def list_all(fleet: "Client", biz: str, as_json: bool) -> int:
     """List the schedules of a biz."""
     found = fleet.schedules(biz)
+    if not found and not as_json:
+        console.note("there are none: `crawlfleet schedule put --help` says how one is made")
+        return Exit.FINE
     return console.answer({"schedules": found}, as_json, lambda _: _show(found))
 
 

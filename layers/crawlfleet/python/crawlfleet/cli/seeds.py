@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 #: Refusals that are shown one by one.
 _SHOWN: Final = 20
+_NONE: Final = "there are none: `crawlfleet seeds offer --help` says how URLs become seeds"
 
 _STATES = click.Choice(["ready", "handed", "finished", "failed"])
 
@@ -102,7 +103,9 @@ def list_all(fleet: "Client", biz: str, limit: int | None, as_json: bool, **mean
     """
     size = console.page_size(limit, as_json)
     found = fleet.seeds(biz, **meant, page_size=size)
-    return console.show_first(found, limit, as_json, _list)
+    which = choice.in_words({name: one for name, one in meant.items() if one is not None})
+    none = f"there are none with {which}" if which else _NONE
+    return console.show_first(found, limit, as_json, _list, none=none)
 
 
 def _list(shown: "Sequence[Seed]") -> None:
@@ -121,7 +124,7 @@ def totals(fleet: "Client", biz: str, as_json: bool) -> int:
 
 def _show_totals(found: "Sequence[SegmentTotals]") -> None:
     if not found:
-        console.note("there are none")
+        console.note(_NONE)
         return
     columns = ["segment", "ready>", "waiting>", "handed>", "finished>", "failed>", "filter KB>"]
     lines = [

@@ -30,8 +30,13 @@ def list_all(fleet: "Client", biz: str, as_json: bool) -> int:
     if as_json:
         for each in found:
             console.emit(each)
+    elif shown := list(found):
+        _show(shown)
     else:
-        _show(list(found))
+        console.note(
+            "there are none: the biz's document has no rule and no spider, and none is kept; "
+            "`crawlfleet spider put --help` says how one is"
+        )
     return Exit.FINE
 
 

@@ -155,7 +155,7 @@ def records(
     if output is not None:
         console.note(f"{console.counted(count, 'record')} in {output}")
     if form == "table":
-        _say_the_rest(pages, count, limit)
+        _say_the_rest(pages, count, limit, biz)
     if not count:
         _name_unknown(fleet, biz, **meant)
     if pages.cursor is not None and (output is not None or follow) and cursor_file is None:
@@ -163,9 +163,10 @@ def records(
     return Exit.FINE
 
 
-def _say_the_rest(pages: "Pages[Record]", count: int, limit: int | None) -> None:
+def _say_the_rest(pages: "Pages[Record]", count: int, limit: int | None, biz: str) -> None:
     if not count:
-        console.note("there are none")
+        said = f"`crawlfleet requests {biz}` shows what became of pages"
+        console.note(f"there are none: {said}")
     elif count == (limit or console.ROWS) and next(pages, None) is not None:
         console.note(f"there are more than these {count}: narrow them by a filter, or set --limit")
 
