@@ -72,6 +72,7 @@ _HERE = Path(__file__).resolve().parent
 _MEASURED = {
     Path("contract/jobs/test_awards_at_once.py"),
     Path("functions/fleet/test_fleet.py"),
+    Path("functions/fleet/test_managed_tenants.py"),
     Path("functions/fleet/test_quotas.py"),
     Path("functions/fleet/test_shares.py"),
     Path("functions/jobs/test_bound_jobs.py"),

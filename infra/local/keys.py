@@ -5,10 +5,10 @@ to the file, by `ApiKeys.add` or by hand, and are in force with the next request
 """
 
 import json
-import os
-import secrets
 from pathlib import Path
 from typing import Final
+
+from crawlfleet.tenancy.keys import KeyFile
 
 #: Key id of the default tenant's key.
 DEFAULT_KEY_ID: Final = "local-default"
@@ -36,14 +36,7 @@ class ApiKeys:
 
     def add(self, key_id: str) -> str:
         """Make a key of that id and return it."""
-        key = secrets.token_urlsafe(30)
-        keys = (self._read() if self._path.exists() else {}) | {key: key_id}
-        fresh = self._path.with_suffix(".new")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(keys, file, indent=1)
-        fresh.replace(self._path)
-        return key
+        return KeyFile(self._path).add(key_id)
 
     def _read(self) -> dict[str, str]:
         status = self._path.stat()

@@ -105,6 +105,7 @@ def local_function(
     pool = next((one for one in pools if one.kind.name == spec.pool), None)
     addresses = {**addresses, names.ENV_POOL: spec.pool, names.ENV_POOLS: pools_json(pools, REGION)}
     leaving = {names.ENV_SOURCE_ADDRESS: pool.address} if pool and pool.address else {}
+    keys = {names.ENV_KEYS_FILE: addresses["keys"]} if spec.name == names.ROUTER else {}
     # What AWS keeps for the others against a flood no other function takes here: each has its own.
     reserved = options.consumers if spec.name == names.CONSUMER else None
     if spec.pool:
@@ -142,6 +143,7 @@ def local_function(
             "TZ": "UTC",
             **wanted,
             **leaving,
+            **keys,
             **options.variables,
         },
     )
@@ -288,7 +290,12 @@ async def _serve(options: Options, folder: StateFolder) -> None:
             lambda_url,
             packages,
             spiders,
-            {**topics, **queue, "extra": str(extra) if extras else ""},
+            {
+                **topics,
+                **queue,
+                "keys": str(folder.keys_path.resolve()),
+                "extra": str(extra) if extras else "",
+            },
             options.consumers,
         )
         service = LambdaService(

@@ -18,3 +18,4 @@ from crawlfleet.cli.failures import judge, report
 from crawlfleet.cli.local import find_checkout, state_folder
 from crawlfleet.cli.main import COMMANDS, program, run
 from crawlfleet.cli.rules.input import ask, choose
+from crawlfleet.cli.tenants import settings_of

@@ -21,6 +21,7 @@ from crawlfleet.sdk import (
     Incident,
     InvalidRequestError,
     Job,
+    KeyLeftover,
     Ledger,
     NoApiError,
     NotFoundError,

@@ -9,6 +9,7 @@ from tests.kit.worlds.memory import World
 _UNIT = Path(__file__).parent
 _MEASURED = {
     *("config", "crawling", "fleet", "jobs", "kernel", "monitoring", "requests", "streams"),
+    "tenancy",
     "worker",
 }
 #: Parsers cost several times as much when they are traced; their tests say themselves what is.

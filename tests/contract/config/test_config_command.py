@@ -535,6 +535,20 @@ def test_a_biz_that_a_folder_with_the_managed_tenant_lacks_is_removed(run, manag
     assert "tenants/ours" in stored
 
 
+def test_a_folder_may_have_bizs_of_a_managed_tenant_and_no_document_of_it(run, folder, managed):
+    (folder / "bizs/ours").mkdir()
+    biz = "collection: more\nrules: {page: {fields: {title: {css: h1}}}}\n"
+    (folder / "bizs/ours/more.yaml").write_text(biz)
+
+    checked = run("validate", folder)
+    pushed = run("push", folder, "--stage", "aws-large", "--yes", "--delete")
+
+    stored = read_documents(boto3.client("ssm"), "aws-large")
+    assert (checked.exit_code, pushed.exit_code) == (0, 0)
+    assert "tenants/ours is not in" in checked.stderr
+    assert {"tenants/ours", "bizs/ours/docs", "bizs/ours/more"} <= stored.keys()
+
+
 def test_a_push_by_which_a_rule_goes_warns_of_the_schedules_that_may_name_it(run, folder):
     biz = folder / "bizs/acme/shop.yaml"
     kept = biz.read_text()

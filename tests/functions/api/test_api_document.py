@@ -81,7 +81,9 @@ def test_powertools_dispatches_the_same_routes(world, document):
     assert dispatched == set(document.operations)
 
 
-def test_everything_documented_answers(world, document):
+def test_everything_documented_answers(world, document, tmp_path, monkeypatch):
+    monkeypatch.setenv(names.ENV_KEYS_FILE, str(tmp_path / "keys.json"))
+    world.end_environments()
     bizs = default_bizs()
     own = {"pending": ["held"], "held": ["pending"]}
     bizs["acme"]["docs"] |= {"states": {"held": 100}, "transitions": own}
@@ -96,7 +98,7 @@ def test_everything_documented_answers(world, document):
     segment, key = failed_seed(world)
     values = {"biz": "docs", "id": request_id, "name": "nightly", "segment": segment, "key": key}
     a_learnt_run(MongoDemands(world.own.nodes), world.tenants["acme"], "june", "all")
-    values |= {"job": "june", "spider": "all"}
+    values |= {"job": "june", "spider": "all", "tenant": world.tenants["rival"]}
     bodies = {
         "putSpider": {**spider, "priority": 9},
         "offerSeeds": {"seeds": [{"url": "https://example.org/2"}]},
@@ -112,6 +114,8 @@ def test_everything_documented_answers(world, document):
         "purgeDeadLetters": {"filter": {"status": 299}},
         "reserveSlots": {"process": "p", "hosts": [{"host": "example.org", "count": 1}]},
         "tryRule": {"rule": "page", "page": {"body": "<title>one</title>"}},
+        "addTenant": {"name": "newcomer", "settings": {"share": 2}},
+        "setTenant": {"settings": {"share": 2}},
         "changeRequestState": {"from_state": "pending", "to_state": "held"},
         "changeRequestStates": {
             "requests": [request_id],
@@ -132,11 +136,13 @@ def test_everything_documented_answers(world, document):
         answer = ask(world, method, place, bodies.get(name), query=queries.get(name), key=key)
         assert 200 <= answer.status < 300, (method, path, answer.text)
         document.check(method, place, answer)
+    world.end_environments()
 
 
 def test_open_paths_need_no_key_and_all_others_do(world, document):
     seed = {"segment": "2026-03-01", "key": "0" * 32}
     values = {"biz": "docs", "id": "1", "name": "nightly", "spider": "all", "job": "june", **seed}
+    values["tenant"] = "acme"
     for (method, path), operation in document.operations.items():
         place = re.sub(r"{(\w+)}", lambda match: values[match[1]], path)
         answer = ask(world, method, place, "{}", key=None)
@@ -283,6 +289,8 @@ def _of_jobs(body: dict[str, Any]) -> dict[str, Any]:
 #: What changes one thing once is no matter of bodies.
 _ONCE = {"replayDeadLetter", "retryJob", "changeRequestState", "changeRequestStates"}
 _ONCE |= {"setJobQuotas"}
+#: Of tenants operators alone may change anything, and a tenant is added once.
+_ONCE |= {"addTenant", "setTenant", "suspendTenant", "resumeTenant", "rotateTenantKey"}
 _TAKING_BODIES = [route for route in ROUTES if route.body and route.operation not in _ONCE]
 
 

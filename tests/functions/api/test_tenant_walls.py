@@ -15,7 +15,7 @@ OF_ALL_BIZS = [route for route in CLOSED if "{biz}" not in route.path]
 NO_TENANT = "urn:crawlfleet:problem:unknown-tenant"
 SCHEDULE = {"cron": "0 3 * * *", "rule": "page", "urls": ["https://example.org/mine"]}
 #: What else paths have places for.
-SEED = {"segment": "2026-01-01", "key": "0" * 32, "job": "june"}
+SEED = {"segment": "2026-01-01", "key": "0" * 32, "job": "june", "tenant": "acme"}
 BODIES = {
     "submitRequests": {"url": "https://example.org/x"},
     "putSchedule": SCHEDULE,
@@ -32,6 +32,8 @@ BODIES = {
     "setJobQuotas": {"quotas": []},
     "tryRule": {"rule": "page", "url": "https://example.org/mine"},
     "changeRequestState": {"from_state": "done", "to_state": "reviewed"},
+    "addTenant": {"name": "newcomer"},
+    "setTenant": {"settings": {"share": 2}},
     "changeRequestStates": {"requests": ["7"], "from_state": "done", "to_state": "reviewed"},
 }
 
@@ -77,10 +79,11 @@ def test_a_biz_of_another_tenant_is_answered_as_one_that_nobody_has(world, their
 
 @pytest.mark.parametrize("route", OF_ALL_BIZS, ids=lambda route: route.operation)
 def test_what_is_reported_of_all_bizs_is_reported_of_the_tenants_own(world, route):
-    mine, other = (ask(world, route.method, route.path, key=key) for key in ("acme", "rival"))
+    path, body = place(route.path, tenant="somebody"), BODIES.get(route.operation)
+    mine, other = (ask(world, route.method, path, body, key=key) for key in ("acme", "rival"))
 
-    # Of the fleet only operators are told, and neither of them is one.
-    expected = 403 if route.operation == "getFleet" else 200
+    # Of the fleet and of tenants only operators are told, and neither of them is one.
+    expected = 403 if route.path.startswith("/v1/fleet") else 200
     assert (mine.status, other.status) == (expected, expected)
     assert not re.search("rival|secret", mine.text)
     assert "acme" not in other.text

@@ -65,6 +65,8 @@ class ApiServer:
         self.platform = Platform()
         self.incidents: list[dict[str, Any]] = []
         self.shares: list[dict[str, Any]] = []
+        #: Keys of tenants that calls which died have left.
+        self.leftovers: list[dict[str, Any]] = []
         self.bizs: list[dict[str, Any]] = []
         self.demands: list[dict[str, Any]] = []
         self.runs: dict[str, dict[str, Any]] = {}
@@ -123,13 +125,15 @@ class ApiServer:
             bizs = call.path == "/v1/bizs"
             return (200, {"bizs": self.bizs}) if bizs else self.list_incidents(call.params)
         parts = [unquote(part) for part in call.path.strip("/").split("/")]
-        if len(parts) == 2 and parts[1] in {"health", "fleet", "shares"}:
+        what = "/".join(parts[1:])
+        if what in {"health", "fleet", "shares", "fleet/tenants"}:
             seen = {
                 "health": self.platform.health(deep=True),
                 "fleet": self.platform.look(),
                 "shares": (200, {"tenants": self.shares}),
+                "fleet/tenants": (200, {"tenants": [], "leftovers": self.leftovers}),
             }
-            return seen[parts[1]]
+            return seen[what]
         if parts[:1] != ["v1"] or parts[1] != BIZ:
             return 404, problem("unknown-biz", 404, f"there is no biz {parts[1]!r}")
         match (call.method, *parts[2:]):

@@ -285,7 +285,7 @@ class World:
         self.node_waits = PATIENT
         self.stand_ins.clear()
         self.tenants = {first: f"{first}-{uuid.uuid4().hex[:10]}" for first in KEYS}
-        self.push(default_bizs() if bizs is None else bizs, stage=stage)
+        self.push(default_bizs() if bizs is None else bizs, stage=stage, anew=True)
 
     def push(
         self,
@@ -293,8 +293,9 @@ class World:
         *,
         stage: dict[str, Any] | None = None,
         tenants: dict[str, dict[str, Any]] | None = None,
+        anew: bool = False,
     ) -> None:
-        """Push a whole tree over what stands."""
+        """Push a whole tree over what stands; ``anew`` without the tenants that are managed."""
         documents: dict[str, Any] = {
             f"tenants__{self.tenants[first]}": {"api_keys": [key], **(tenants or {}).get(first, {})}
             for first, key in KEYS.items()
@@ -313,7 +314,10 @@ class World:
         # How full the disk is that the tests run on is no matter of theirs.
         thresholds = {"storage_ratio": 1.0, **documents["stage"].get("thresholds", {})}
         documents["stage"]["thresholds"] = thresholds
-        write_tree(self.ssm, STAGE, texts(**documents), delete=True)
+        options: dict[str, Any] = {}
+        if anew:
+            options["wanted_of"] = lambda _standing, given, **_: dict(given)
+        write_tree(self.ssm, STAGE, texts(**documents), delete=True, **options)
 
     def call(self, function: str, event: Any, context: Context | None = None) -> Any:
         """Call a handler as Lambda does: JSON in, JSON out."""

@@ -29,6 +29,7 @@ from tests.kit.sdk import (
     Health,
     HostState,
     Incident,
+    KeyLeftover,
     Ledger,
     Outcome,
     PartState,
@@ -46,6 +47,7 @@ from tests.kit.sdk import (
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 URL = "https://api.example/prod"
 REACH = Reach(api_url=URL, status=200, seconds=0.2, skew_seconds=0.0, certificate_days=90.0)
+MADE = datetime(2026, 3, 1, tzinfo=UTC)
 RUNNING = Running(
     at=AT,
     version="1.0",
@@ -354,6 +356,12 @@ CASES = {
     "a fleet that stands still": (
         lambda: F.of_fleet(fleet(totals=FleetTotals(queued=7), workers=Headcount())),
         [(Level.BROKEN, "7 requests waiting, and no worker lives")],
+    ),
+    "keys that calls which died have left": (
+        lambda: F.of_leftover_keys(
+            [KeyLeftover(tenant="acme", key=one, made_at=MADE) for one in ("a", "b")]
+        ),
+        [(Level.LOOK, "2 keys were made for acme by a call that died")],
     ),
     # ---- a biz
     "a biz that is well": (

@@ -49,6 +49,15 @@ def test_a_deployment_that_is_well_is_reported_so_in_words(crawlfleet, api):
     ]
 
 
+def test_a_key_that_a_call_which_died_has_left_is_told(crawlfleet, api):
+    made_at = "2026-03-01T12:00:00.000Z"
+    api.leftovers = [{"tenant": "acme", "key": "acme.1", "made_at": made_at}]
+
+    done = crawlfleet("doctor", "--json")
+
+    assert "1 key was made for acme" in said(done, "tenants", "look")
+
+
 def test_scripts_get_the_same_as_json(crawlfleet, api):
     done = crawlfleet("doctor", "--json")
 

@@ -23,6 +23,18 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         "pattern": {"rule": "list", "start": _PAGES, "values": {"kind": ["tools", "garden"]}},
         "spider": {"spider": "catalogue", "values": {"kind": "tools"}},
     },
+    "addTenant": {
+        "acme": {
+            "name": "acme",
+            "settings": {
+                "share": 2,
+                "needs": {"workers": 1},
+                "ceilings": {"in_flight": 500},
+                "quotas": [{"unit": "requests", "most": 100_000, "per": "day"}],
+            },
+        }
+    },
+    "setTenant": {"no ceiling": {"settings": {"ceilings": {"in_flight": None}}}},
     "forecastJob": {"spider": {"spider": "catalogue", "values": {"kind": "tools"}}},
     "setJobQuotas": {
         "a day": {"quotas": [{"unit": "requests", "most": 5000, "per": "day"}]},

@@ -6,6 +6,8 @@ by schema and name.
 
 from typing import Final
 
+from crawlfleet.api.tenant_meanings import TENANT_MEANINGS
+
 MEANINGS: Final[dict[str, str]] = {
     "absolute": "Make the URL absolute, by the page's own.",
     "accepted": "How many entries were accepted.",
@@ -427,24 +429,10 @@ MEANINGS: Final[dict[str, str]] = {
     "lines": "US dollars by what they are paid for.",
     "per_1000_pages": "US dollars for a thousand pages that were read; null without any.",
     "cost": "What it cost, up to now.",
-    "period": "The month or the day of UTC.",
-    "prices_of": "The date of the list prices.",
-    "days": "Days on which anything was measured.",
-    "day": "The day of UTC.",
-    "forecast": "What was forecast of it at its start; null of what clients submit.",
-    "took": "What of that it took up to now; null while nothing was measured.",
-    "likely": "What is likely.",
-    "low": "One of ten takes less.",
-    "high": "One of ten takes more.",
-    "ForecastView.pages": "Attempts at pages.",
-    "ForecastView.seconds": "From its start to its end.",
-    "ForecastView.runs": "Runs of the same spider that are known.",
-    "ForecastView.error": "By what part latest forecasts missed the cost; null without any.",
-    "ForecastView.why": "What it rests on, where that is little.",
-    "TookView.seconds": "Since its start, or from that to its end.",
 }
 
 
 def meaning_of(schema: str, field: str) -> str | None:
     """Return the meaning of a field; None where it has none yet."""
-    return MEANINGS.get(f"{schema}.{field}") or MEANINGS.get(field)
+    known = MEANINGS | TENANT_MEANINGS
+    return known.get(f"{schema}.{field}") or known.get(field)

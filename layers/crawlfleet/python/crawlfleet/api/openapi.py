@@ -29,6 +29,7 @@ _PATH_PARAMETERS: Final = {
     "name": ("A schedule's name.", r"^[a-z][a-z0-9-]{0,31}$", "nightly"),
     "spider": ("A spider's name.", r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", "catalogue"),
     "job": ("A job's name.", r"^[A-Za-z0-9._-]{1,64}$", "nightly.20261121T030000Z"),
+    "tenant": ("A tenant's name.", r"^[a-z][a-z0-9-]{0,31}$", "acme"),
     "segment": ("A segment's name.", f"^{NAME}$", "2026-11-21"),
     "key": ("The key of a page.", r"^[0-9a-f]{32}$", "0123456789abcdef0123456789abcdef"),
 }

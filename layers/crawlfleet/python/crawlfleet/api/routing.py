@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from crawlfleet.requests.submission.service import Submissions
     from crawlfleet.requests.submission.tracking import Tracking
     from crawlfleet.requests.submission.transitions import Transitions
+    from crawlfleet.tenancy.service import Tenants
 
 
 class Context(Protocol):
@@ -103,6 +104,8 @@ class Context(Protocol):
     def hosts(self) -> "HostsOfBizs": ...
     @property
     def shares(self) -> "TenantShares": ...
+    @property
+    def tenants(self) -> "Tenants": ...
     @property
     def proxies(self) -> "RedisProxyPools": ...
     @property
@@ -346,6 +349,7 @@ _WORDS: Final[Mapping[str, frozenset[str]]] = {
     "seeds": frozenset({"seeds"}),
     "results": frozenset({"records", "stats", "ledger"}),
     "fleet": frozenset({"workers", "hosts", "proxies", "fleet", "shares", "health"}),
+    "tenants": frozenset({"tenants"}),
     "slots": frozenset({"slots"}),
     "quotas": frozenset({"quotas"}),
     "costs": frozenset({"costs"}),

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from crawlfleet.requests.dead_letters.service import DeadLetters
     from crawlfleet.requests.queue.redis.crawls import RedisCrawlLedgers
     from crawlfleet.requests.submission.transitions import Transitions
+    from crawlfleet.tenancy.service import Tenants
 
 
 class RouterContext:
@@ -297,6 +298,13 @@ class RouterContext:
             queue=self.parts.queue,
             sizes=self.submission.ceilings.sizes,
         )
+
+    @cached_property
+    def tenants(self) -> "Tenants":
+        """The service that manages tenants."""
+        from crawlfleet.apps.tenants import open_tenants
+
+        return open_tenants(self.parts, self.detector)
 
     @cached_property
     def proxies(self) -> "RedisProxyPools":

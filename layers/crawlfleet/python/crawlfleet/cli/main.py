@@ -83,6 +83,9 @@ COMMANDS: Final[Mapping[str, Place]] = {
     "spider": Place("spiders", "spider", "Keep spiders: a rule, what it crawls, what it needs."),
     "job": Place("jobs", "job", "Start jobs, follow them, cancel them, retry what failed."),
     "schedule": Place("schedules", "schedule", "Manage timed collections."),
+    "tenant": Place(
+        "tenants", "tenant", "Add tenants, change and suspend them, replace their keys."
+    ),
     "quota": Place("spending.quotas", "quota", "Show quotas and how much of each is used."),
     "cost": Place("spending.costs", "cost", "Show what work costs; by line, biz and day."),
     "demands": Place("demands", "demands", "Show what the runs of spiders take of a worker."),

@@ -47,6 +47,8 @@ ENV_REDIS_SECRET: Final = "CRAWLFLEET_REDIS_SECRET"  # noqa: S105  the variable'
 ENV_NODE_SECRET: Final = "CRAWLFLEET_NODE_SECRET"  # noqa: S105
 #: API key id that belongs to the default tenant.
 ENV_DEFAULT_API_KEY_ID: Final = "CRAWLFLEET_DEFAULT_API_KEY_ID"
+#: File with the API keys of a local cloud, where the router makes those of tenants; unset on AWS.
+ENV_KEYS_FILE: Final = "CRAWLFLEET_KEYS_FILE"
 #: Function name or ARN of a function that another one invokes.
 ENV_CONSUMER_FUNCTION: Final = "CRAWLFLEET_CONSUMER_FUNCTION"
 ENV_ID_ISSUER_FUNCTION: Final = "CRAWLFLEET_ID_ISSUER_FUNCTION"

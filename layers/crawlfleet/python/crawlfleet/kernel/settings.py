@@ -60,7 +60,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ``scrapy_packages`` are the operator's, whose spiders may be named. ``pools`` are those beside
     the usual one, ``pool`` is this consumer's. Downloads leave by ``source_address``; None is any.
     ``home_region`` has parameters and secrets; None is the function's own. ``plain_stores`` are
-    hosts that are reached without TLS (:func:`~crawlfleet.kernel.names.needs_tls`).
+    hosts that are reached without TLS (:func:`~crawlfleet.kernel.names.needs_tls`). ``keys_file``
+    has the API keys of a local cloud.
     """
 
     stage: str
@@ -73,6 +74,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     id_issuer_function: str = ""
     trials_function: str = ""
     default_api_key_id: str | None = None
+    keys_file: str | None = None
     people_topic: str | None = None
     phones_topic: str | None = None
     machines_topic: str | None = None
@@ -121,6 +123,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             ),
             trials_function=read(names.ENV_TRIALS_FUNCTION, function, needed=Need.TRIALS in wanted),
             default_api_key_id=read(names.ENV_DEFAULT_API_KEY_ID, lambda _: None) or None,
+            keys_file=read(names.ENV_KEYS_FILE, lambda _: None) or None,
             people_topic=read(names.ENV_PEOPLE_TOPIC, topic) or None,
             phones_topic=read(names.ENV_PHONES_TOPIC, topic) or None,
             machines_topic=read(names.ENV_MACHINES_TOPIC, topic) or None,

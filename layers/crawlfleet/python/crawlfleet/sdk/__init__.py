@@ -101,6 +101,14 @@ from crawlfleet.wire.rules import (
 )
 from crawlfleet.wire.schedules import NextRun, Outcome, Schedule, StartedJob
 from crawlfleet.wire.seeds import Seed, SegmentTotals
+from crawlfleet.wire.tenants import (
+    KeyLeftover,
+    TenantDetails,
+    TenantKey,
+    TenantsAnswer,
+    TenantSummary,
+    TenantWithKey,
+)
 
 __all__ = [
     "Address",
@@ -144,6 +152,7 @@ __all__ = [
     "JobCoverage",
     "JobLedger",
     "JobProgress",
+    "KeyLeftover",
     "KeyReusedError",
     "Ledger",
     "NextRun",
@@ -190,8 +199,13 @@ __all__ = [
     "Stats",
     "Step",
     "Submitted",
+    "TenantDetails",
+    "TenantKey",
     "TenantShare",
+    "TenantSummary",
     "TenantSuspendedError",
+    "TenantWithKey",
+    "TenantsAnswer",
     "Tick",
     "TimelineEvent",
     "Timeouts",

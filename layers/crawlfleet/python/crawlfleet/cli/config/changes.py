@@ -16,7 +16,7 @@ from crawlfleet.config import publishing
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.config.loading import shape_of
 from crawlfleet.kernel.errors import Problem
-from crawlfleet.kernel.names import CONFIG_STAGE, CONFIG_TENANTS
+from crawlfleet.kernel.names import CONFIG_STAGE, CONFIG_TENANTS, DEFAULT_TENANT
 from crawlfleet.kernel.validation import decode
 
 #: Most documents that a sentence names.
@@ -31,6 +31,17 @@ def report_managed(stored: Mapping[str, str], documents: Mapping[str, str], fold
             f"{counted(len(others), 'tenant')} that no files manage, not in {folder}, stays as "
             f"before: {listed(others)}"
         )
+
+
+def tenants_elsewhere(documents: Mapping[str, str]) -> list[str]:
+    """Find tenants that bizs of a folder belong to, and of which it has no document.
+
+    >>> tenants_elsewhere({"bizs/acme/shop": "{}", "bizs/default/docs": "{}"})
+    ['tenants/acme']
+    """
+    owners = {path.split("/")[1] for path in documents if shape_of(path) is Biz}
+    paths = {f"{CONFIG_TENANTS}/{owner}" for owner in owners - {DEFAULT_TENANT}}
+    return sorted(paths - documents.keys())
 
 
 def report_others(stored: Mapping[str, str], documents: Mapping[str, str], folder: Path) -> None:

@@ -28,6 +28,7 @@ from crawlfleet.cli.config.changes import (
     report_managed,
     report_others,
     stage_changes,
+    tenants_elsewhere,
     warn_of_readers_that_go,
     warn_of_resolvers,
     with_remedies,
@@ -144,8 +145,9 @@ def validate_folder(
         return tuple(problems)
     unread = {problem.field for problem in problems}
     readable = {name: text for name, text in documents.items() if name not in unread}
-    verdict = adopt("", readable, None, {}, check_reader or reader_check())
-    # A folder may hold bizs alone: the stage that it is pushed to has settings then.
+    # A folder may hold bizs alone: the stage that it is pushed to has settings then, and tenants.
+    there = dict.fromkeys(tenants_elsewhere(documents), "{}")
+    verdict = adopt("", readable | there, None, {}, check_reader or reader_check())
     missing_only_here = {name for name in documents if name in unread} | (
         {CONFIG_STAGE} - documents.keys()
     )
@@ -215,6 +217,8 @@ def validate(folder: Path, as_json: bool) -> None:
             raise ConfigError(problems)
         texts = read_folder(folder)
         warn_of_resolvers(texts)
+        for path in tenants_elsewhere(texts):
+            note(f"{path} is not in {folder}: the stage that it is pushed to must have it")
         found = {"valid": True, "documents": sorted(texts)}
         _say(as_json, found, f"{counted(len(texts), 'document')}, valid")
 

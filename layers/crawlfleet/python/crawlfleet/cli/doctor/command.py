@@ -250,6 +250,7 @@ def _inside(client: Client, bizs: Sequence[str], running: Running | None) -> Ite
         yield from diagnosis.of_failed("fleet", str(error))
     if fleet is not None:
         yield from diagnosis.of_key(client.api_url, accepted=True, operator=True)
+        yield from _leftover_keys(client)
     incidents, unread = _incidents(client)
     if fleet is not None:
         yield from fleet_diagnosis.of_fleet(fleet, incidents, bizs)
@@ -269,6 +270,16 @@ def _incidents(client: Client) -> tuple[list[Incident], str]:
         return list(islice(client.incidents(page_size=_INCIDENTS), _INCIDENTS)), ""
     except errors.CrawlfleetError as error:
         return [], str(error)
+
+
+def _leftover_keys(client: Client) -> Iterator[Saying]:
+    """Examine the keys that were made for tenants; an older API knows of none."""
+    try:
+        yield from fleet_diagnosis.of_leftover_keys(client.tenants().leftovers)
+    except errors.NotFoundError:
+        return
+    except errors.CrawlfleetError as error:
+        yield from diagnosis.of_failed("tenants", str(error))
 
 
 def _schedules(client: Client, bizs: Sequence[str]) -> Iterator[Saying]:

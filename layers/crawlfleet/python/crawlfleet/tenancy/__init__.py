@@ -1,0 +1,1 @@
+"""Tenants as things that operators manage: added, changed, suspended, given other keys."""
