@@ -166,6 +166,7 @@ def lose(
     *,
     every_seconds: float,
     cold_seconds: float = COLD_SECONDS,
+    lease_seconds: float = 60.0,
 ) -> Losses:
     """Lose one after the other, and measure how long it takes until everything runs again.
 
@@ -173,7 +174,12 @@ def lose(
         PartError: it did not, or no work came about.
     """
     limits = FleetLimits(
-        min_consumers=WORKERS, max_consumers=WORKERS, concurrency=32, batch=50, idle_seconds=10.0
+        min_consumers=WORKERS,
+        max_consumers=WORKERS,
+        concurrency=32,
+        batch=50,
+        idle_seconds=10.0,
+        lease_seconds=lease_seconds,
     )
     found = {}
     crowd = busy_fleet(

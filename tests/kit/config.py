@@ -1,5 +1,6 @@
 """Names tests use of documents of the config centre, their validation, loading and publishing."""
 
+from crawlfleet.config import redis as announced_revisions
 from crawlfleet.config.documents.biz import (
     Biz,
     DetectorLimits,

@@ -12,7 +12,7 @@ from infra.local.redis_server import ENV_URL, RedisServer
 from tests.contract.store_cases import a_biz
 from tests.fakes.quotas import MemoryQuotaCeilings
 from tests.kit.ceilings import PermitAsk, RedisCeilings
-from tests.kit.config import IntakeLimits, ProxyPool, RedisRevisions
+from tests.kit.config import IntakeLimits, ProxyPool, RedisRevisions, announced_revisions
 from tests.kit.fetching import Fault, ProxyExchange, RedisSessions
 from tests.kit.fleet import (
     RedisFailureDetector,
@@ -137,9 +137,10 @@ def fill(connection: RedisConnection, queue_key: QueueKey, fleet: str) -> None:
     RedisWorkerNumbers(connection, fleet=fleet).lease("a", 1, 1)
     RedisOpenQueues(connection, fleet=fleet).announce([queue_key])
     RedisOpenQueues(connection, of="open_items", fleet=fleet).announce([queue_key])
-    RedisRevisions(connection, fleet=fleet).look("20260301T120000.000Z-ab")
-    # A turn lasts a second, and a loaded machine may take longer to get here.
-    connection.client.pexpire(fleet_keys(fleet).revision_turn, 60_000)
+    with pytest.MonkeyPatch.context() as patch:
+        # A turn is over in a second, which a slow machine takes to look for all that was left.
+        patch.setattr(announced_revisions, "TURN_SECONDS", 60.0)
+        RedisRevisions(connection, fleet=fleet).look("20260301T120000.000Z-ab")
     quotas = QuotaLedgers(RedisQuotaLedgers(connection), MemoryQuotaCeilings())
     hold_a_share(quotas, queue_key, NOW, most=1, wanted=1, spent=1)
 
