@@ -55,6 +55,7 @@ class ApiServer:
         self.faults: deque[Fault] = deque()
         self.requests: dict[str, dict[str, Any]] = {}
         self.records: list[dict[str, Any]] = []
+        self.records_note: str | None = None
         self.schedule_desk = ScheduleDesk()
         self.schedules = self.schedule_desk.kept
         self.findings = Findings()
@@ -378,7 +379,8 @@ class ApiServer:
             if params.get("request_id") in {None, record["request_id"]}
         ]
         items, cursor, more = self.cut([RECORD | each for each in wanted], params)
-        return 200, {"records": items, "cursor": cursor, "more": more}
+        note = None if items or more else self.records_note
+        return 200, {"records": items, "note": note, "cursor": cursor, "more": more}
 
     def cut(self, items: list[Any], params: dict[str, str]) -> tuple[list[Any], str, bool]:
         """A page; a caught-up cursor stays one behind, so that the last item is seen again."""

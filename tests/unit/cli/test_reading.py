@@ -6,6 +6,7 @@ import re
 import pytest
 
 from tests.kit.api_server import BIZ, FIRST_ID, Fault, record
+from tests.kit.jobs import JobState
 
 URL = "https://example.org/a"
 
@@ -536,3 +537,28 @@ def test_a_filter_by_a_job_or_a_rule_that_there_is_not_says_so_and_names_what_th
     assert "there is no rule or spider 'artcle'; this biz has article" in rule.err
     assert "there is no" not in known.err
     assert job.out == known.out == ""
+
+
+def test_an_empty_export_of_an_earlier_run_says_that_later_ones_have_saved_its_records(
+    crawlfleet, api, tmp_path
+):
+    api.jobs.keep("june")
+    api.records, api.records_note = [], "the job june has stored 3 records with a key of their own"
+    file = tmp_path / "out.jsonl"
+
+    done = crawlfleet("records", BIZ, "--job", "june", "--rule", "article", "-o", str(file))
+
+    shown = " ".join(done.err.split())
+    assert f"{api.records_note}; as they are now: crawlfleet records {BIZ} --rule article" in shown
+    assert "--cursor" not in shown
+    assert done.code == 0
+
+
+def test_no_cursor_is_offered_where_a_job_has_ended_and_nothing_follows(crawlfleet, api, tmp_path):
+    api.jobs.keep("june")
+    api.records = [{**record(str(FIRST_ID), 0, title="A"), "job": "june"}]
+    options = ("records", BIZ, "--job", "june", "-o", str(tmp_path / "out.jsonl"))
+
+    assert "go on from here with --cursor" in crawlfleet(*options).err
+    api.jobs.keep("june", state=JobState.DONE)
+    assert "--cursor" not in crawlfleet(*options).err

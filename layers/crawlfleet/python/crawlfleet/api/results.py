@@ -126,6 +126,11 @@ def list_records(call: Call, biz: str) -> Response[str]:
     empty, although ``more`` is true: a search looks at so many records at once.
     """
     wanted = filter_in(call.query)
+
+    def page(found: tuple[Record, ...], *, cursor: str | None, more: bool) -> RecordsPage:
+        note = None if found or more else _why_none(call, biz, wanted)
+        return RecordsPage(found, note, cursor=cursor, more=more)
+
     return page_of(
         call.limit,
         lambda limit: call.context.tracking.list_records(
@@ -138,8 +143,33 @@ def list_records(call: Call, biz: str) -> Response[str]:
             limit=limit,
             now=call.now,
         ),
-        RecordsPage,
+        page,
         record_view,
+    )
+
+
+def _why_none(call: Call, biz: str, wanted: RecordFilter) -> str | None:
+    """Say why there are no records of a job that has stored some under keys of their own."""
+    narrowed = replace(wanted, job=None, rule=None, newest=False)
+    if wanted.job is None or narrowed != ALL_RECORDS:
+        return None
+    queue_key, kept = biz_of(call.tree, call.tenant, biz)
+    try:
+        read = call.context.jobs.ledgers.coverage(queue_key, kept, wanted.job)
+    except StoreUnavailableError as error:
+        warn("it is not known why a job has no records", error)
+        return None
+    stored = sum(
+        coverage.records
+        for name, coverage in read.items()
+        if wanted.rule in {None, name} and (reader := kept.reader(name)) is not None and reader.key
+    )
+    if not stored:
+        return None
+    return (
+        f"the job {wanted.job} has stored {stored:,} records with a key of their own: such a "
+        "record is that of the run that has saved it last, and these were saved anew by later "
+        "runs, or have expired"
     )
 
 

@@ -69,9 +69,11 @@ class Calls:
 
         def read(at: str | None) -> tuple[Sequence[Any], str | None, bool]:
             page = self._get(path, kind, {**params, **parameters(cursor=at)})
+            pages.note = getattr(page, "note", None)
             return page.items, page.cursor, page.more
 
-        return Pages(read, cursor, clock=self._clock, **options)
+        pages: Pages[Any] = Pages(read, cursor, clock=self._clock, **options)
+        return pages
 
     def _patience(self, timeout: float | None, on_wait: OnWait | None) -> Patience | None:
         if timeout is None and on_wait is None:
@@ -177,6 +179,8 @@ class Pages(Generic[ItemT]):
     row that bring nothing new though there is said to be more are an error. With ``follow`` the
     iterator does not end: having caught up it polls, at a growing interval that starts anew
     with each new item.
+
+    ``note`` is what the API says of the page read last: why a job has no records any more.
     """
 
     def __init__(
@@ -193,6 +197,7 @@ class Pages(Generic[ItemT]):
         self._identity = identity
         self._remembered, self._bare_pages = remembered, bare_pages
         self.cursor = cursor
+        self.note: str | None = None
         self._read = read
         self._follow = follow
         self._clock = clock

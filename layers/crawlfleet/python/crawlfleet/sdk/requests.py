@@ -262,7 +262,8 @@ class RequestCalls(Calls):
         version of it, of a ``host``, stored ``since`` and before ``until``. ``field`` is one that
         has a value (``"price"``), or this value (``"colour=red"``).
 
-        A record with a key of its own comes again, under the same id, when it was replaced.
+        A record with a key of its own comes again, under the same id, when it was replaced. It is
+        then that of the later job: where so nothing is left of a ``job``, ``note`` says so.
 
         Ends with the last record there is, or with ``follow`` goes on for ever. The iterator's
         ``cursor`` can be kept and given again to read on from there, in another process too; what

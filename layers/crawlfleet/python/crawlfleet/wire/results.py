@@ -27,9 +27,13 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordsPage(Page, frozen=True):
-    """A page of records; ``cursor`` is where to go on, now or later."""
+    """A page of records; ``cursor`` is where to go on, now or later.
+
+    ``note`` is why the last page of a job's records is empty, where the job has stored some.
+    """
 
     records: tuple[Record, ...]
+    note: str | None = None
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):

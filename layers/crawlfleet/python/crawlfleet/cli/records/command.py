@@ -157,8 +157,9 @@ def records(
     if form == "table":
         _say_the_rest(pages, count, limit, biz)
     if not count:
-        _name_unknown(fleet, biz, **meant)
-    if pages.cursor is not None and (output is not None or follow) and cursor_file is None:
+        _say_why_none(fleet, biz, pages, **meant)
+    told = cursor_file is None and (follow or (output is not None and count > 0))
+    if told and pages.cursor is not None and not _has_ended(fleet, biz, **meant):
         console.note(f"go on from here with --cursor {pages.cursor}")
     return Exit.FINE
 
@@ -169,6 +170,15 @@ def _say_the_rest(pages: "Pages[Record]", count: int, limit: int | None, biz: st
         console.note(f"there are none: {said}")
     elif count == (limit or console.ROWS) and next(pages, None) is not None:
         console.note(f"there are more than these {count}: narrow them by a filter, or set --limit")
+
+
+def _say_why_none(
+    fleet: "Client", biz: str, pages: "Pages[Record]", rule: str | None = None, **meant: Any
+) -> None:
+    if pages.note is not None:
+        now = f"crawlfleet records {biz}" + (f" --rule {rule}" if rule else "")
+        console.note(f"{pages.note}; as they are now: {now}")
+    _name_unknown(fleet, biz, rule=rule, **meant)
 
 
 def _name_unknown(
@@ -188,6 +198,14 @@ def _name_unknown(
                 newest = [one.name for one in islice(fleet.jobs(biz, page_size=_NEWEST), _NEWEST)]
                 own = ", ".join(newest) or "none"
                 console.note(f"there is no job {job!r}; the newest are {own}")
+
+
+def _has_ended(fleet: "Client", biz: str, job: str | None = None, **_: object) -> bool:
+    """Tell whether records of a job are asked for that has ended: no more will follow."""
+    if job is not None:
+        with suppress(CrawlfleetError):  # the records are written
+            return fleet.job(biz, job).ended
+    return False
 
 
 def _never_seen(fleet: "Client", biz: str, columns: Sequence[str], meant: Mapping[str, Any]) -> str:
