@@ -2,15 +2,18 @@
 
 import dataclasses
 import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from tests.functions.http import ask
 from tests.kit.config import read_documents, write_tree
-from tests.kit.kernel import names
+from tests.kit.kernel import ConflictError, names
 from tests.kit.tenancy import KeyFile
 from tests.kit.worlds.functions import STAGE, biz
+from tests.waiting import eventually
 
 TENANTS = "/v1/fleet/tenants"
 
@@ -148,6 +151,28 @@ def test_a_change_that_others_pushed_in_between_is_made_of_what_they_left(world)
     assert (changed.document.share, changed.document.description) == (5, "Ours.")
     assert json.loads(documents["tenants/newcomer"])["share"] == 5
     assert "tenants/third" in documents
+
+
+def test_changes_that_several_operators_make_at_once_are_all_there(world):
+    add(world)
+    ceilings = {"in_flight": 5, "trials": 9, "documents": 5_000, "stored_bytes": 2_000_000}
+    services = [world.context().tenants for _ in ceilings]
+
+    def change(service, name: str) -> None:
+        settings = {"ceilings": {name: ceilings[name]}}
+
+        def is_changed() -> bool:
+            with suppress(ConflictError):  # another one's turn has taken too long
+                return service.set("newcomer", settings, None, datetime.now(UTC)) is not None
+            return False
+
+        eventually(is_changed)
+
+    with ThreadPoolExecutor(len(ceilings)) as operators:
+        list(operators.map(change, services, ceilings))
+
+    shown = ask(world, "GET", f"{TENANTS}/newcomer").json
+    assert shown["settings"] == {"ceilings": ceilings}
 
 
 def test_a_suspended_tenant_reads_alone_until_it_is_resumed_and_files_change_nothing(world, keys):
