@@ -105,7 +105,8 @@ def local_function(
     pool = next((one for one in pools if one.kind.name == spec.pool), None)
     addresses = {**addresses, names.ENV_POOL: spec.pool, names.ENV_POOLS: pools_json(pools, REGION)}
     leaving = {names.ENV_SOURCE_ADDRESS: pool.address} if pool and pool.address else {}
-    keys = {names.ENV_KEYS_FILE: addresses["keys"]} if spec.name == names.ROUTER else {}
+    makes_keys = spec.name == names.ROUTER and "keys" in addresses
+    keys = {names.ENV_KEYS_FILE: addresses["keys"]} if makes_keys else {}
     # What AWS keeps for the others against a flood no other function takes here: each has its own.
     reserved = options.consumers if spec.name == names.CONSUMER else None
     if spec.pool:
