@@ -15,8 +15,8 @@ from benchmarks.crawl import ours
 from benchmarks.house import tree_of
 from benchmarks.site import running_site
 from crawlfleet.config.documents.prices import PriceTerms
+from crawlfleet.fleet.prices import cost_of, prices_of
 from crawlfleet.jobs.costs.forecast import Known, RunSummary, figures_of, forecast
-from crawlfleet.jobs.costs.prices import cost_of, prices_of
 
 #: Runs of each simulated spider; the first ones are forecast from nothing and are not judged.
 RUNS: Final = 20

@@ -86,7 +86,7 @@ class Worker:
         self.cut_off_until = 0.0
         self.service = QuotaLedgers(scene.ledgers, scene.ceilings)  # type: ignore[arg-type]
         self.purse = Purse(
-            scene.limit.quota.most,
+            scene.limit.quota.amount,
             is_rate=scene.limit.account.is_rate,
             now=scene.now * self.drift,
         )
@@ -184,7 +184,7 @@ class Scene:
             begun = self._step()
             quiet = 0.0 if begun else quiet + STEP_SECONDS
             busy_seconds += STEP_SECONDS if begun else 0.0
-        most = self.limit.quota.most
+        most = self.limit.quota.amount
         used = sum(worker.used for worker in (*self.workers, *self.killed))
         self.connection.client.delete(*ledger_keys(self.limit, self.window))
         return {

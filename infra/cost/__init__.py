@@ -2,7 +2,7 @@
 
 ::
 
-    inputs        crawlfleet/jobs/costs/prices.toml as values: every number that goes in
+    inputs        crawlfleet/fleet/prices.toml as values: every number that goes in
     shapes        what a stage consists of, as far as it costs
     model         the arithmetic: lines of so many dollars, each with its assumption
     peers         what others have published

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from crawlfleet.jobs.costs.prices import TABLE
+from crawlfleet.fleet.prices import TABLE
 
 PRICES: Final = TABLE
 

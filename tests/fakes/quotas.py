@@ -106,10 +106,10 @@ class MemoryQuotaLedgers:
             ledger.wants += wanted - it.wanted
             held = max(ask.keep, min(max(it.granted - told, 0), max(ask.keep, wanted)))
             if wanted > held:
-                left = one.limit.quota.most - ledger.spent - ledger.out
+                left = one.limit.quota.amount - ledger.spent - ledger.out
                 share = math.floor(wanted * min(1, left / (2 * max(1, ledger.wants))))
                 if ledger.doubt > 0:
-                    allowed = max(0, one.limit.quota.most / 100 - ledger.doubt)
+                    allowed = max(0, one.limit.quota.amount / 100 - ledger.doubt)
                     share = min(share, ask.keep + math.floor(allowed / 4))
                 target = min(wanted, max(share, ask.least), left)
                 if target >= ask.least and target > held:
@@ -127,7 +127,7 @@ class MemoryQuotaLedgers:
             if it.state == "L" and ends_at is not None and ends_at > now:
                 it.due = min(it.due, ends_at)
         named = one.limit.account.tenant, one.limit.account.path(one.window)
-        if one.limit.quota.most - ledger.spent - ledger.doubt < ask.least:
+        if one.limit.quota.amount - ledger.spent - ledger.doubt < ask.least:
             self.short[named] = None
         elif ask.wanted > 0:
             self.short.pop(named, None)

@@ -5,8 +5,10 @@ from crawlfleet.config.documents.quota import (
     Quota,
     QuotaPeriod,
     QuotaUnit,
+    nano_dollars,
+    written,
 )
-from crawlfleet.fleet.quotas import spending
+from crawlfleet.fleet.quotas import terms as job_terms
 from crawlfleet.fleet.quotas.demand import QuotaDemand
 from crawlfleet.fleet.quotas.models import (
     KEPT_SECONDS,
@@ -23,7 +25,9 @@ from crawlfleet.fleet.quotas.models import (
     limits_of,
     window_of,
 )
+from crawlfleet.fleet.quotas.money import worst_case
 from crawlfleet.fleet.quotas.mongo import Ceiling, MongoCeilings
 from crawlfleet.fleet.quotas.purse import Purse, share_of
 from crawlfleet.fleet.quotas.redis import Exchange, RedisQuotaLedgers, ledger_keys
+from crawlfleet.fleet.quotas.reservation import Reservation
 from crawlfleet.fleet.quotas.service import QuotaLedgers, Wish

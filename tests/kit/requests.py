@@ -3,7 +3,7 @@
 from crawlfleet.kernel.ids import FINAL_STATES, OWN, OWN_FINAL, State, is_final
 from crawlfleet.kernel.page import SAMPLE_BYTES, Answer, Page
 from crawlfleet.requests import outcomes as retry
-from crawlfleet.requests.leased import LeasedRequest
+from crawlfleet.requests.leased import Bill, LeasedRequest
 from crawlfleet.requests.models import (
     ALL_REQUESTS,
     JOB_LIFE,

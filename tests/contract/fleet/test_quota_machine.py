@@ -72,7 +72,7 @@ class Worker:
         self.redis = ledgers
         self.service = QuotaLedgers(ledgers, ledgers.ceilings)
         self.limit, self.window, self.speed = limit, window, speed
-        self.purse = Purse(limit.quota.most, is_rate=limit.account.is_rate, now=self.clock(now))
+        self.purse = Purse(limit.quota.amount, is_rate=limit.account.is_rate, now=self.clock(now))
         self.running = []
         self.largest = 0
         self.was_cut_off = False
@@ -119,11 +119,15 @@ class Worker:
 
 
 class Machine(RuleBasedStateMachine):
-    def __init__(self, connection, tenant, per):
+    def __init__(self, connection, tenant, per, unit):
         super().__init__()
         self.now = 0.0
         self.began = datetime(2026, 11, 23, tzinfo=UTC)
-        quota = Quota(unit=QuotaUnit.REQUESTS, most=MOST, per=per)
+        is_money = unit is QuotaUnit.USD
+        #: Of money a request reserves a million times as much as one, and uses any part of it.
+        self.one = 1_000_003 if is_money else 1
+        self.most = MOST * self.one
+        quota = Quota(unit=unit, most=self.most / 1e9 if is_money else self.most, per=per)
         account = Account(f"{tenant}-{next(NUMBERS)}", Scope.BIZ, "shop", quota.unit, per)
         self.limit = Limit(account, quota, "quotas[0]")
         self.window = window_of(per, self.began)
@@ -146,9 +150,19 @@ class Machine(RuleBasedStateMachine):
     def begin(self, who, amount, times):
         worker = self.workers[who % len(self.workers)]
         for _ in range(times):
-            worker.get(amount, self.now, self.at(), rounds=3)
+            worker.get(amount * self.one, self.now, self.at(), rounds=3)
 
-    @rule(who=st.integers(0, 5), part=st.sampled_from([0.0, 0.5, 1.0]), times=st.integers(1, 12))
+    @rule(who=st.integers(0, 5), amount=st.sampled_from([1, 2]))
+    def more_than_was_reserved(self, who, amount):
+        worker = self.workers[who % len(self.workers)]
+        if worker.running and worker.get(amount * self.one, self.now, self.at(), rounds=3):
+            worker.running[0] += worker.running.pop()
+
+    @rule(
+        who=st.integers(0, 5),
+        part=st.sampled_from([0.0, 0.0071, 0.5, 1.0]),
+        times=st.integers(1, 12),
+    )
     def end(self, who, part, times):
         worker = self.workers[who % len(self.workers)]
         for _ in range(min(times, len(worker.running))):
@@ -188,11 +202,11 @@ class Machine(RuleBasedStateMachine):
             return 0
         gone = [*self.dead, *(one for one in self.workers if one.was_cut_off)]
         gone += [one for one in self.workers if self.now - one.heard_at >= LEASE_SECONDS]
-        return max(MOST * 0.01, sum(one.largest for one in gone))
+        return max(self.most * 0.01, sum(one.largest for one in gone))
 
     @invariant()
     def never_more_than_the_bound(self):
-        assert self.used <= MOST + self.allowed_over()
+        assert self.used <= self.most + self.allowed_over()
 
     def teardown(self):
         """While work waits all that is left is used, but for what may have been spent already."""
@@ -203,22 +217,26 @@ class Machine(RuleBasedStateMachine):
             before = self.used
             for worker in self.workers:
                 for amount in (100, 10, 1):
-                    worker.get(amount, self.now, self.at())
+                    worker.get(amount * self.one, self.now, self.at())
                 while worker.running:
                     worker.finish(1.0)
             fruitless = 0 if self.used > before else fruitless + 1
         self.never_more_than_the_bound()
         lost = sum(one.largest for one in self.dead) if not self.limit.account.is_rate else 0
-        tranche = MOST * 0.005 + max(
+        tranche = self.most * 0.005 + max(
             (one.largest for one in (*self.workers, *self.dead)), default=0
         )
         held = sum(one.largest for one in self.dead)
-        assert self.used >= MOST - max(MOST * 0.01, lost + self.losses * (tranche + held))
+        assert self.used >= self.most - max(self.most * 0.01, lost + self.losses * (tranche + held))
         self.connection.client.delete(*ledger_keys(self.limit, self.window))
 
 
+@pytest.mark.parametrize("unit", [QuotaUnit.REQUESTS, QuotaUnit.USD])
 @pytest.mark.parametrize("per", [QuotaPeriod.ALL, QuotaPeriod.DAY])
-def test_shares_keep_to_the_limit_and_use_it_whatever_gets_lost(redis_connection, tenant, per):
+def test_shares_keep_to_the_limit_and_use_it_whatever_gets_lost(
+    redis_connection, tenant, per, unit
+):
     run_state_machine_as_test(
-        lambda: Machine(redis_connection, tenant, per), settings=examples(0.5, steps=40, most=300)
+        lambda: Machine(redis_connection, tenant, per, unit),
+        settings=examples(0.5, steps=40, most=300),
     )

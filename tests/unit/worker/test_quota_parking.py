@@ -8,7 +8,14 @@ from msgspec.structs import replace
 
 from tests.fakes.fetching import MemoryFetcher
 from tests.kit.jobs import JobOrder, JobState, job_of
-from tests.kit.quotas import AtLimit, Quota, QuotaLedgers, QuotaPeriod, QuotaUnit, spending
+from tests.kit.quotas import (
+    AtLimit,
+    Quota,
+    QuotaLedgers,
+    QuotaPeriod,
+    QuotaUnit,
+    job_terms,
+)
 from tests.kit.requests import Page, State
 from tests.kit.spiders import Start
 from tests.kit.worlds.doubles import Broken
@@ -200,7 +207,7 @@ class Raising(MemoryFetcher):
 def test_a_jobs_quota_that_is_raised_while_a_worker_runs_ends_and_parks_nothing(
     world, at_limit, monkeypatch
 ):
-    monkeypatch.setattr(spending, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(job_terms, "FRESH_SECONDS", 0.0)
     a_job(world, 2, at_limit=at_limit)
     world.tree = make_tree(world.biz, concurrency=1, batch=1)
     submitted(world, *URLS[:8], job="june")
@@ -240,13 +247,13 @@ def test_a_jobs_quota_that_is_lowered_while_a_worker_runs_is_in_force_within_sec
         world.jobs.set_quotas(("default", "docs", "june"), ())
     world.tree = make_tree(world.biz, concurrency=1, batch=1)
     submitted(world, *URLS, job="june")
-    fetcher, note = Lowering(world), spending.Spending.note_quotas
+    fetcher, note = Lowering(world), job_terms.KnownTerms.note
 
     def hear(self: object, job: tuple[str, str, str]) -> None:
         note(self, job)
         fetcher.heard = True
 
-    monkeypatch.setattr(spending.Spending, "note_quotas", hear)
+    monkeypatch.setattr(job_terms.KnownTerms, "note", hear)
     report = work(world, {}, fetcher=fetcher)
 
     # What was used before is no part of a quota that there was not.

@@ -12,8 +12,8 @@ from crawlfleet.api.responses import filled, shown
 from crawlfleet.api.routing import Call, Parameter, Routes
 from crawlfleet.config.documents.biz import Tree
 from crawlfleet.config.lookup import biz_of
+from crawlfleet.fleet.prices import cost_of, prices_of
 from crawlfleet.jobs.costs.mongo import BizDay
-from crawlfleet.jobs.costs.prices import cost_of, prices_of
 from crawlfleet.jobs.models import Job, JobForecast, RunFigures
 from crawlfleet.jobs.usage import together
 from crawlfleet.kernel.errors import InvalidRequestError

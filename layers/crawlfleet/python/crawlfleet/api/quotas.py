@@ -125,7 +125,8 @@ def must_have_room(call: Call, biz: str, owners: Iterable[Owner]) -> bool:
     except StoreUnavailableError as error:
         warn("admitted without knowing how much of a quota is used", error)
         return True
-    standings = [for_biz(one, biz_of(call.tree, call.tenant, biz)[1]) for one in found]
+    own_biz = biz_of(call.tree, call.tenant, biz)[1]
+    standings = [for_biz(one, call.tree.stage, own_biz) for one in found]
     used_up = [standing for standing in standings if standing.is_used_up]
     for standing in used_up:
         if standing.limit.quota.at_limit is AtLimit.END:

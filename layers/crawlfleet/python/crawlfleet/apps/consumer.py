@@ -40,6 +40,7 @@ from crawlfleet.crawling.records.redis import RedisCoverages, RedisDataQueue
 from crawlfleet.crawling.records.schema import SchemaValidator
 from crawlfleet.crawling.recrawl.mongo import MongoVisits
 from crawlfleet.fleet.models import WorkReport
+from crawlfleet.fleet.quotas.money import DEFAULT_GB
 from crawlfleet.fleet.resources import MachineReadings, function_memory_mb
 from crawlfleet.fleet.scaling import PoolScaling
 from crawlfleet.jobs.bidding.bidder import Bidder
@@ -56,7 +57,7 @@ from crawlfleet.kernel.redis.clock import ServerClock
 from crawlfleet.kernel.settings import Need, Settings
 from crawlfleet.requests.submission.mongo import MongoRules
 from crawlfleet.worker.session import WorkerServices
-from crawlfleet.worker.usage_meter import DEFAULT_GB, Idle
+from crawlfleet.worker.usage_meter import Idle
 from crawlfleet.worker.worker import Worker
 
 

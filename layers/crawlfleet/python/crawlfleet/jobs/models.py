@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from crawlfleet.config.documents.quota import Quota
 from crawlfleet.crawling.frontier.models import SegmentChoice
+from crawlfleet.fleet.prices import Measured
 from crawlfleet.jobs.spiders.models import Filling, LinkNeeds, Start
 from crawlfleet.kernel import errors
 from crawlfleet.kernel.ids import RequestId
@@ -332,7 +333,7 @@ class JobDemand(msgspec.Struct, frozen=True, kw_only=True):
 RUN_LIFE: Final = timedelta(days=30)
 
 
-class RunFigures(msgspec.Struct, frozen=True, kw_only=True):
+class RunFigures(Measured, frozen=True, kw_only=True):
     """Sums and maxima of one worker's part of a run, or of several parts together.
 
     Some of its tasks were under way for ``seconds``, of all workers together; memory in bytes and
@@ -340,8 +341,8 @@ class RunFigures(msgspec.Struct, frozen=True, kw_only=True):
     ``bandwidth_max`` of them in one second. ``requests`` are attempts at its tasks, ``errors``
     those that failed. Of ``workers`` each invocation counts by itself.
 
-    What is paid for (jobs.costs): the time of workers by their memory in GB (``gb_seconds``), each
-    second shared by all that was under way in it; ``proxied_bytes`` of the bytes came through
+    What is paid for (fleet.prices): the time of workers by their memory in GB (``gb_seconds``),
+    each second shared by all that was under way in it; ``proxied_bytes`` of the bytes came through
     proxies, for ``proxy_usd``; ``stored_bytes`` are those of records.
     """
 
@@ -350,18 +351,11 @@ class RunFigures(msgspec.Struct, frozen=True, kw_only=True):
     memory_max: float = 0.0
     cpu_seconds: float = 0.0
     cpu_max: float = 0.0
-    bytes: int = 0
     bandwidth_max: float = 0.0
-    requests: int = 0
     records: int = 0
-    errors: int = 0
-    workers: int = 0
     began_at: datetime | None = None
     ended_at: datetime | None = None
-    gb_seconds: float = 0.0
     proxied_bytes: int = 0
-    proxy_usd: float = 0.0
-    stored_bytes: int = 0
 
 
 class RunPart(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,11 +19,11 @@ from crawlfleet.config.documents.rule import Rule
 from crawlfleet.config.lookup import biz_of, must_be_active, queue_key_of
 from crawlfleet.crawling.frontier.segments import choice_in_force
 from crawlfleet.crawling.records.falls import covered
+from crawlfleet.fleet.prices import prices_of
 from crawlfleet.fleet.quotas.models import own_places
 from crawlfleet.fleet.redis.registry import RedisWorkers
 from crawlfleet.jobs.bidding.auction import list_for_bids
 from crawlfleet.jobs.costs.forecast import Known, forecast, hosts_of
-from crawlfleet.jobs.costs.prices import prices_of
 from crawlfleet.jobs.models import (
     ENDED,
     RETRIABLE,

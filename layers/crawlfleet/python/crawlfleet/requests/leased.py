@@ -13,6 +13,25 @@ from crawlfleet.requests.outcomes import Outcome
 from crawlfleet.requests.visits import Recollection
 
 
+@dataclass(slots=True)
+class Bill:
+    """The cost of an attempt under a quota of money, in US dollars.
+
+    ``usd`` is its own once it has ended, ``so_far`` the time of its worker that it has had while it
+    is under way. ``idle_usd`` is the time before it in which nothing was: it is in the cost of its
+    job, as somebody's it must be.
+    """
+
+    usd: float = 0.0
+    idle_usd: float = 0.0
+    so_far: Callable[[], float] | None = None
+
+    @property
+    def now_usd(self) -> float:
+        """Return its own cost up to now."""
+        return self.usd if self.so_far is None else self.usd + self.so_far()
+
+
 @dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
 class LeasedRequest:
     """Hold one claimed request, its biz as of the claim, and the rule that reads its page.
@@ -25,6 +44,7 @@ class LeasedRequest:
     the page since it was last read. ``weight`` is about how many bytes its outcome takes until that
     is written. ``received`` are the bytes of its page's body; ``take_records`` gets room under its
     quotas for records that are stored while the page is still read, None where it has no quotas.
+    ``bill`` is what it costs where a quota of money wants to know.
     ``ended`` is its outcome where a quota ends it before it begins.
     """
 
@@ -43,6 +63,7 @@ class LeasedRequest:
     weight: int = 0
     received: int = 0
     take_records: Callable[[int], Awaitable[None]] | None = None
+    bill: Bill | None = None
     ended: Outcome | None = None
 
     def __post_init__(self) -> None:

@@ -159,7 +159,8 @@ class Attempts:
         self._account.add(leased.queue_key, "wait", max(0.0, waited))
         leased.received = len(page.body)
         self._report.bytes += leased.received
-        self._telemetry.usage.arrived(leased.queue_key, leased.claim.request.job, page, usd_per_gb)
+        job = leased.claim.request.job
+        self._telemetry.usage.arrived(leased.queue_key, job, page, usd_per_gb, leased.bill)
         self._report.saved += page.status == NOT_MODIFIED
         return page
 

@@ -37,6 +37,16 @@ class SharedTime:
         self._running += 1
         return self._each - gap
 
+    def idle(self, now: float) -> float:
+        """Return the seconds of nobody that an attempt has in its part which begins now."""
+        self._move_on(now)
+        return self._gap
+
+    def had(self, mark: float, now: float) -> float:
+        """Return the seconds that an attempt has had, which is under way."""
+        self._move_on(now)
+        return self._each - mark
+
     def ended(self, mark: float, now: float) -> float:
         """Return the seconds that the attempt had, which has ended."""
         self._move_on(now)

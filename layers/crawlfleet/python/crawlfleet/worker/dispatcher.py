@@ -156,7 +156,7 @@ class CancellationWatcher:
             return False
         self._reached = heard.reached
         for job in heard.requoted:
-            self._session.spending.note_quotas(job)
+            self._session.spending.terms.note(job)
         now = self._steady.now()
         self._jobs = {job: until for job, until in self._jobs.items() if until > now}
         self._jobs |= dict.fromkeys(heard.jobs, now + CANCELLATION_SECONDS)

@@ -24,6 +24,7 @@ from crawlfleet.crawling.records.redis import RedisCoverages
 from crawlfleet.crawling.records.schema import SchemaValidator
 from crawlfleet.crawling.recrawl.mongo import MongoVisits
 from crawlfleet.fleet.models import WorkReport
+from crawlfleet.fleet.quotas.money import DEFAULT_GB
 from crawlfleet.fleet.quotas.service import QuotaLedgers
 from crawlfleet.fleet.quotas.spending import Spending
 from crawlfleet.fleet.recovery.reaper import Reaper
@@ -58,7 +59,7 @@ from crawlfleet.requests.submission.mongo import MongoRules
 from crawlfleet.worker.in_flight import InFlight, Stopper
 from crawlfleet.worker.shares import SETTLED_QUEUES, TenantShares
 from crawlfleet.worker.tracing import Traces
-from crawlfleet.worker.usage_meter import DEFAULT_GB, Idle
+from crawlfleet.worker.usage_meter import Idle
 
 #: With this much of the Lambda's time left no more is leased, and what waits is handed back.
 HAND_BACK: Final = timedelta(seconds=25)
@@ -176,6 +177,8 @@ class Session:
             self.threaded,
             services.clock,
             services.steady,
+            services.pool,
+            services.memory_gb,
         )
         # Not the loop's own pool: name look-ups wait there, and a slow name server must not keep
         # leases from being renewed.

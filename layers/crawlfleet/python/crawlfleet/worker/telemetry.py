@@ -12,8 +12,10 @@ from typing import Final
 from crawlfleet.crawling.politeness.client import PolitenessClient, Waiting
 from crawlfleet.fleet.autoscaler import capacity
 from crawlfleet.fleet.models import Throughput
+from crawlfleet.fleet.prices import Measured, cost_of, prices_of
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
+from crawlfleet.requests.leased import Bill
 from crawlfleet.requests.models import Coverage
 from crawlfleet.requests.outcomes import Dead, Done, Outcome
 from crawlfleet.worker.session import CoverageKey, Session, safely
@@ -36,14 +38,23 @@ class Telemetry:
             services.clock,
             services.idle,
             gb=services.memory_gb,
+            priced=self._priced,
         )
         self.throughput = ThroughputMeter(session.limits.concurrency)
 
+    def _priced(self, figures: Measured) -> float:
+        """Return what was measured in US dollars, at the stage's prices of now."""
+        return cost_of(figures, prices_of(self._services.config.current().stage.prices)).usd
+
     def measured(
-        self, queue_key: QueueKey, job: str | None, attempt: Awaitable[Outcome | Waiting]
+        self,
+        queue_key: QueueKey,
+        job: str | None,
+        attempt: Awaitable[Outcome | Waiting],
+        bill: Bill | None = None,
     ) -> Awaitable[Outcome | Waiting]:
         """Return the attempt with its usage, its throughput and its tenant's share measured."""
-        during = self.usage.during(queue_key, job, attempt)
+        during = self.usage.during(queue_key, job, attempt, bill)
         return self._shared(queue_key.tenant, self.throughput.timed(queue_key, during))
 
     async def _shared(

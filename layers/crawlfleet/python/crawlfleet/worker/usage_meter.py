@@ -21,11 +21,14 @@ import msgspec
 from msgspec.structs import replace
 
 from crawlfleet.crawling.politeness.client import Waiting
+from crawlfleet.fleet.prices import Measured
+from crawlfleet.fleet.quotas.money import DEFAULT_GB
 from crawlfleet.fleet.resources import MachineReadings
 from crawlfleet.jobs.models import RunFigures, RunPart
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import Clock, from_ms, to_ms
+from crawlfleet.requests.leased import Bill
 from crawlfleet.requests.models import Record
 from crawlfleet.requests.outcomes import Done, Outcome
 from crawlfleet.worker.day_accounts import DayAccounts, SharedTime, added
@@ -39,8 +42,6 @@ QUIET_SECONDS: Final = 1.0
 FORGET_SECONDS: Final = 60.0
 #: Jobs that are measured at once.
 MOST_RUNS: Final = 200
-#: What a worker has where nobody says it: that of the consumer function.
-DEFAULT_GB: Final = 1.0
 #: A record of which only the count is known.
 _RECORD_BYTES: Final = 500
 _GB: Final = 1e9
@@ -115,7 +116,8 @@ class _Run:
 class UsageMeter:
     """Measures the jobs of one worker. Used from its event loop only.
 
-    What is beyond ``most`` jobs at once counts as requests without a job.
+    What is beyond ``most`` jobs at once counts as requests without a job. What attempts with a bill
+    have taken is ``priced`` at once, as it is when costs are asked for.
     """
 
     def __init__(
@@ -127,7 +129,9 @@ class UsageMeter:
         steady: Callable[[], float] = time.monotonic,
         most: int = MOST_RUNS,
         gb: float = DEFAULT_GB,
+        priced: Callable[[Measured], float] = lambda _: 0.0,
     ) -> None:
+        self._priced = priced
         self._readings, self._idle, self._worker = readings, idle, worker
         self._clock, self._steady = clock, steady
         self._most = most
@@ -148,21 +152,40 @@ class UsageMeter:
         idle.seen(readings.taken().memory_bytes)
 
     async def during(
-        self, queue_key: QueueKey, job: str | None, attempt: Awaitable[Outcome | Waiting]
+        self,
+        queue_key: QueueKey,
+        job: str | None,
+        attempt: Awaitable[Outcome | Waiting],
+        bill: Bill | None = None,
     ) -> Outcome | Waiting:
         """Make the attempt, and measure it."""
+        idle = 0.0 if bill is None else self._time.idle(self._steady())
         run, mark = self._begin(queue_key, job), self._time.began(self._steady())
         end: Outcome | Waiting | None = None
+        if bill is not None:
+            bill.so_far = lambda: self._usd(self._time.had(mark, self._steady()) - idle)
         try:
             end = await attempt
             return end
         finally:
             self._end(run, end)
             seconds = self._time.ended(mark, self._steady())
-            self._pay(queue_key, run, _taken(end, seconds * self._gb))
+            taken = _taken(end, seconds * self._gb)
+            self._pay(queue_key, run, taken)
+            if bill is not None:
+                bill.idle_usd, bill.so_far = self._usd(idle), None
+                bill.usd += self._priced(taken) - bill.idle_usd
+
+    def _usd(self, seconds: float) -> float:
+        return self._priced(Measured(gb_seconds=seconds * self._gb))
 
     def arrived(
-        self, queue_key: QueueKey, job: str | None, page: Page, usd_per_gb: float | None = None
+        self,
+        queue_key: QueueKey,
+        job: str | None,
+        page: Page,
+        usd_per_gb: float | None = None,
+        bill: Bill | None = None,
     ) -> None:
         """Note that the page of an attempt has come; through a proxy where there is a price."""
         count, now = travelled(page), self._steady()
@@ -174,6 +197,8 @@ class UsageMeter:
             if run is not self._others:
                 run.figures = added(run.figures, replace(paid, bytes=0))
         self._days.add(queue_key, paid)
+        if bill is not None:
+            bill.usd += self._priced(paid)
         if self._read_at is None:
             return
         run.moved += count

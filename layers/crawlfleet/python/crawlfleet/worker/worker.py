@@ -211,7 +211,8 @@ class Worker:
 
     def _attempt(self, leased: LeasedRequest) -> Awaitable[Outcome | Waiting]:
         attempt = self._attempts.attempt(leased)
-        return self._telemetry.measured(leased.queue_key, leased.claim.request.job, attempt)
+        job = leased.claim.request.job
+        return self._telemetry.measured(leased.queue_key, job, attempt, leased.bill)
 
     async def _follow(self) -> None:
         """Look for a newer configuration each second; its limits are in force from then on."""

@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from crawlfleet.kernel.validation import Document
 
-#: Regions whose list prices the table has (jobs/costs/prices.toml).
+#: Regions whose list prices the table has (fleet/prices.toml).
 Region: TypeAlias = Literal[
     "us-east-1",
     "us-east-2",

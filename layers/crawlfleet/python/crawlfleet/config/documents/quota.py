@@ -13,18 +13,23 @@ from crawlfleet.kernel.validation import Document, Words
 MOST_QUOTAS: Final = 8
 #: Lua counts in doubles: up to this they are exact.
 MOST_AMOUNT: Final = 10**15
+#: Money is counted in these: a page costs some thousands of them, and a million dollars are exact.
+NANO_DOLLARS: Final = 10**9
+MOST_DOLLARS: Final = MOST_AMOUNT // NANO_DOLLARS
 
 
 class QuotaUnit(StrEnum):
     """The unit of a quota.
 
     ``requests`` are attempts at a page, whatever redirects they follow; ``records`` those that are
-    stored; ``bytes`` bodies of pages, decompressed, as ``fetch.max_body_bytes`` counts them.
+    stored; ``bytes`` bodies of pages, decompressed, as ``fetch.max_body_bytes`` counts them;
+    ``usd`` what pages cost, in US dollars, as the stage's prices say it.
     """
 
     REQUESTS = "requests"
     RECORDS = "records"
     BYTES = "bytes"
+    USD = "usd"
 
 
 class QuotaPeriod(StrEnum):
@@ -54,9 +59,29 @@ class Quota(Document, frozen=True, kw_only=True):
     """
 
     unit: QuotaUnit
-    most: Annotated[int, Meta(ge=1, le=MOST_AMOUNT)]
+    most: Annotated[int, Meta(ge=1, le=MOST_AMOUNT)] | Annotated[float, Meta(gt=0, le=MOST_AMOUNT)]
     per: QuotaPeriod = QuotaPeriod.ALL
     at_limit: AtLimit = AtLimit.WAIT
+
+    def __post_init__(self) -> None:
+        """Refuse parts of what is counted whole, and of nano-dollars."""
+        if self.unit is not QuotaUnit.USD:
+            if not isinstance(self.most, int):
+                raise ValueError(f"most: expected a whole number of {self.unit} ({self.most})")
+        elif self.most > MOST_DOLLARS:
+            raise ValueError(f"most: expected at most {MOST_DOLLARS:,} US dollars ({self.most})")
+        elif abs(self.amount / NANO_DOLLARS - self.most) > self.most * 1e-12:
+            said = f"most: expected US dollars with at most nine decimal places ({self.most})"
+            raise ValueError(said)
+
+    @property
+    def amount(self) -> int:
+        """Return the most as it is counted: money in nano-dollars.
+
+        >>> Quota(unit=QuotaUnit.USD, most=5.03).amount
+        5030000000
+        """
+        return int(self.most) if self.unit is not QuotaUnit.USD else nano_dollars(self.most)
 
 
 Quotas: TypeAlias = Annotated[tuple[Quota, ...], Meta(max_length=MOST_QUOTAS)]
@@ -66,6 +91,31 @@ UserName = Annotated[
     Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}\Z"),
     Words("up to 64 letters, digits, ., _, @ and -, a letter or a digit first"),
 ]
+
+
+def nano_dollars(usd: float) -> int:
+    """Count money in whole nano-dollars: from here on nothing of it is rounded any more.
+
+    >>> nano_dollars(0.1) + nano_dollars(0.2) == nano_dollars(0.3)
+    True
+    """
+    return round(usd * NANO_DOLLARS)
+
+
+def written(unit: QuotaUnit, amount: int) -> str:
+    """Write an amount of a unit for people, money as dollars with the places that say something.
+
+    >>> written(QuotaUnit.BYTES, 1_000), written(QuotaUnit.USD, 5_030_000_000)
+    ('1,000', '$5.03')
+    >>> written(QuotaUnit.USD, 4_999_500_000), written(QuotaUnit.USD, 612_400)
+    ('$4.9995', '$0.0006124')
+    """
+    if unit is not QuotaUnit.USD:
+        return f"{amount:,}"
+    usd = amount / NANO_DOLLARS
+    if 0 < usd < 0.001:
+        return f"${usd:.9f}".rstrip("0")
+    return f"${usd:,.2f}" if amount % 10_000_000 == 0 else f"${usd:,.4f}"
 
 
 def quota_problems(
@@ -82,7 +132,7 @@ def quota_problems(
             said = f"says {quota.unit} per {quota.per} a second time"
             yield Problem(f"{place}[{index}]", said)
         seen.add((quota.unit, quota.per))
-        is_small = largest_body is not None and quota.most < largest_body
+        is_small = largest_body is not None and quota.amount < largest_body
         if quota.unit is QuotaUnit.BYTES and is_small:
             said = f"is less than one page may have (fetch.max_body_bytes is {largest_body:,}): "
             yield Problem(f"{place}[{index}].most", said + "no download could begin")

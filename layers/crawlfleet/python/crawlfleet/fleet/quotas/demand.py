@@ -53,7 +53,7 @@ class QuotaDemand:
             return {}
         bizs = {one.path: biz_of(tree, one.tenant, one.biz)[1] for one in queues}
         return {
-            path: min(room_of(for_biz(standings[limit], bizs[path])) for limit in own)
+            path: min(room_of(for_biz(standings[limit], tree.stage, bizs[path])) for limit in own)
             for path, own in limits.items()
         }
 
@@ -88,7 +88,7 @@ class QuotaDemand:
                 for place, _ in work.parked
                 if biz is not None
                 and (limit := limits.get((key.tenant, place))) is not None
-                and for_biz(standings[limit], biz).is_used_up
+                and for_biz(standings[limit], tree.stage, biz).is_used_up
             ]
             found.append(without(work, closed))
         return found
@@ -112,7 +112,7 @@ def room_of(standing: Standing) -> int:
         return 0
     if standing.limit.quota.unit is not QuotaUnit.REQUESTS:
         return UNBOUNDED
-    return standing.limit.quota.most - standing.used - standing.in_doubt
+    return standing.limit.quota.amount - standing.used - standing.in_doubt
 
 
 def without(work: QueueWork, closed: Collection[str]) -> QueueWork:

@@ -3,13 +3,21 @@
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from typing import Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
-from crawlfleet.config.documents.biz import Biz, Tree
-from crawlfleet.config.documents.quota import AtLimit, Quota, QuotaPeriod, QuotaUnit
+from crawlfleet.config.documents.biz import Biz, Stage, Tree
+from crawlfleet.config.documents.quota import (
+    AtLimit,
+    Quota,
+    QuotaPeriod,
+    QuotaUnit,
+    written,
+)
+from crawlfleet.fleet.quotas.money import worst_case
 from crawlfleet.requests.queue.ageing import PARKED
 
 #: What a worker holds of an account is its own for so long after its latest exchange.
@@ -30,12 +38,13 @@ class Scope(StrEnum):
 class Use(msgspec.Struct, frozen=True, kw_only=True):
     """An amount of each unit: the worst case that is reserved, or what was measured.
 
-    A unit is reckoned from a measured use and nothing else.
+    A unit is reckoned from a measured use and nothing else; ``usd`` is in nano-dollars.
     """
 
     requests: int = 0
     records: int = 0
     bytes: int = 0
+    usd: int = 0
 
     def of(self, unit: QuotaUnit) -> int:
         """Return the amount of a unit.
@@ -304,7 +313,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def left(self) -> int:
         """Return what is neither used nor in the hands of a worker."""
-        return max(0, self.limit.quota.most - self.used - self.held)
+        return max(0, self.limit.quota.amount - self.used - self.held)
 
     @property
     def is_used_up(self) -> bool:
@@ -312,17 +321,22 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
         What dead workers hold of a budget they do not return.
         """
-        return self.limit.quota.most - self.used - self.in_doubt < self.least
+        return self.limit.quota.amount - self.used - self.in_doubt < self.least
 
 
-def for_biz(standing: Standing, *bizs: Biz) -> Standing:
-    """Say what a request of one of these bizs needs of an account to begin: of bytes a whole body.
+def for_biz(standing: Standing, stage: Stage, *bizs: Biz) -> Standing:
+    """Say what a request of one of these bizs needs of an account to begin.
 
-    With several of them it is what the one needs that needs least.
+    Of bytes it is a whole body, of money the most that an attempt may cost. With several of them it
+    is what the one needs that needs least.
     """
-    if standing.limit.quota.unit is not QuotaUnit.BYTES:
+    if standing.limit.quota.unit is QuotaUnit.BYTES:
+        each = [one.fetch.max_body_bytes for one in bizs]
+    elif standing.limit.quota.unit is QuotaUnit.USD:
+        each = [worst_case(stage, one) for one in bizs]
+    else:
         return standing
-    return replace(standing, least=min((one.fetch.max_body_bytes for one in bizs), default=1))
+    return replace(standing, least=min(each, default=1))
 
 
 def for_tenant(standing: Standing, tree: Tree) -> Standing:
@@ -330,9 +344,9 @@ def for_tenant(standing: Standing, tree: Tree) -> Standing:
     account = standing.limit.account
     bizs = tree.bizs.get(account.tenant, {})
     if account.scope in {Scope.TENANT, Scope.USER}:
-        return for_biz(standing, *bizs.values())
+        return for_biz(standing, tree.stage, *bizs.values())
     own = bizs.get(account.name.partition("/")[0])
-    return standing if own is None else for_biz(standing, own)
+    return standing if own is None else for_biz(standing, tree.stage, own)
 
 
 def described(standing: Standing) -> str:
@@ -347,10 +361,14 @@ def described(standing: Standing) -> str:
     """
     limit, quota = standing.limit, standing.limit.quota
     span = "in all" if standing.window.ends_at is None else f"of this {quota.per}"
-    said = f"{limit.account.owner} has used {standing.used:,} of {quota.most:,} {quota.unit} {span}"
+    unit, of = quota.unit, partial(written, quota.unit)
+    kind = "" if unit is QuotaUnit.USD else f" {unit}"
+    said = f"{limit.account.owner} has used {of(standing.used)} of {of(quota.amount)}{kind} {span}"
     said += f" ({limit.field})"
+    if unit is QuotaUnit.USD and 0 < standing.left < standing.least:
+        said += f"; a page may cost up to {of(standing.least)}"
     if standing.in_doubt:
-        said += f"; {standing.in_doubt:,} more count as used, whose workers died"
+        said += f"; {of(standing.in_doubt)} more count as used, whose workers died"
     if quota.at_limit is AtLimit.END:
         said += "; its requests end as dead letters"
     if standing.window.ends_at is None:

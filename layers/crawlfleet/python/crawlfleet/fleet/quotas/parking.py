@@ -112,10 +112,11 @@ class Parking:
         if not by_limits:
             return []
         standings = self._standings({limit for limits in by_limits for limit in limits})
+        stage = self._tree().stage
         found: dict[Limit, list[LeasedRequest]] = {}
         for limits, part in by_limits.items():
             for limit in limits:
-                if limit in standings and for_biz(standings[limit], biz).is_used_up:
+                if limit in standings and for_biz(standings[limit], stage, biz).is_used_up:
                     found.setdefault(limit, []).extend(part)
                     break
         return [(standings[limit], part) for limit, part in found.items()]
@@ -141,7 +142,7 @@ class Parking:
             return dict.fromkeys(sites, now + LOOK_AGAIN)
         for (site, limit), standing in zip(limits.items(), standings, strict=True):
             self._remember(limit, standing)
-            own = for_biz(standing, biz)
+            own = for_biz(standing, self._tree().stage, biz)
             found[site] = until_of(own, now) if own.is_used_up else None
         return found
 

@@ -71,7 +71,7 @@ class RedisQuotaLedgers:
         return (
             *(self._now(), one.nonce, holder),
             *(ask.number, ask.spent, ask.keep, ask.wanted, ask.least),
-            *(one.limit.quota.most, one.ceiling, int(one.limit.account.is_rate)),
+            *(one.limit.quota.amount, one.ceiling, int(one.limit.account.is_rate)),
             *(self._lease_ms, 0 if ends_at is None else to_ms(ends_at)),
             *(round(KEPT_SECONDS * 1_000), one.limit.account.path(one.window)),
         )

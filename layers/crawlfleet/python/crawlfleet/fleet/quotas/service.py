@@ -107,7 +107,7 @@ class QuotaLedgers:
     def _raise(self, one: Exchange, answer: Booked, path: str, now: datetime) -> str:
         """Raise a ceiling; return the nonce of the ledger to go on with."""
         known = Ceiling(one.nonce, answer.ceiling)
-        wanted = ceiling_for(answer.short_of, one.limit.quota.most)
+        wanted = ceiling_for(answer.short_of, one.limit.quota.amount)
         if self.ceilings.raise_to(one.limit, one.window, known, wanted, now):
             self._raised[path] = Ceiling(one.nonce, wanted)
             return one.nonce

@@ -2,23 +2,22 @@
 
 The worst case of a request is reserved before its download begins, of every account that it is of.
 At the limit it waits, or ends, as the quota says. What the page has used is booked when its attempt
-ends; records beyond the one that was reserved are asked for before they are stored.
+ends; records beyond the one that was reserved, and money beyond, are asked for before anything is
+stored. What was measured is priced where it is measured (worker.usage_meter).
 """
 
 import asyncio
-import math
 import secrets
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
-from crawlfleet.config.documents.biz import Tree
-from crawlfleet.config.documents.quota import AtLimit, QuotaPeriod, QuotaUnit
+from crawlfleet.config.documents.biz import Biz, Stage, Tree
+from crawlfleet.config.documents.quota import AtLimit, QuotaPeriod, QuotaUnit, nano_dollars
 from crawlfleet.crawling.politeness.client import Waiting
 from crawlfleet.fleet.quotas.models import (
     NO_TERMS,
@@ -30,21 +29,21 @@ from crawlfleet.fleet.quotas.models import (
     Terms,
     Use,
     Window,
-    described,
     limits_of,
     window_of,
 )
+from crawlfleet.fleet.quotas.money import DEFAULT_GB, worst_case
 from crawlfleet.fleet.quotas.parking import OVER_SECONDS, Parking, ended, parked
 from crawlfleet.fleet.quotas.purse import Purse
+from crawlfleet.fleet.quotas.reservation import AGAIN, OverLimitError, Reservation, used_by
 from crawlfleet.fleet.quotas.service import QuotaLedgers, Wish
-from crawlfleet.kernel import errors
-from crawlfleet.kernel.errors import StoreError
+from crawlfleet.fleet.quotas.terms import MOST_JOBS, KnownTerms, Threaded
 from crawlfleet.kernel.hosts import site_of
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.queue_key import QueueKey
+from crawlfleet.kernel.queue_key import MAIN_POOL, QueueKey
 from crawlfleet.kernel.time import Clock, SteadyTime
-from crawlfleet.requests.leased import LeasedRequest
-from crawlfleet.requests.outcomes import Dead, Done, Outcome
+from crawlfleet.requests.leased import Bill, LeasedRequest
+from crawlfleet.requests.outcomes import Done, Outcome
 
 #: A worker that has used nothing of a share for so long returns it.
 QUIET_SECONDS: Final = 2.0
@@ -52,43 +51,10 @@ QUIET_SECONDS: Final = 2.0
 LOOK_SECONDS: Final = 0.25
 #: A request that gets no share waits at its worker for so long: others are about to return some.
 PATIENCE_SECONDS: Final = 2.0
-#: Then it waits for its host so long, unless its limit is used up (fleet.quotas.parking).
-AGAIN: Final = timedelta(seconds=10)
-#: What a job says of quotas is looked up again after this, if nobody says before that they are
-#: others: all of ten thousand workers ask the home node sixteen times a second. Where a limit of it
-#: is used up it may have been raised just now.
-TERMS_SECONDS: Final = 600.0
-FRESH_SECONDS: Final = 5.0
-#: A job that is not known is looked up again after this.
-UNKNOWN_SECONDS: Final = 30.0
-#: Jobs whose terms are remembered.
-MOST_JOBS: Final = 5_000
 
-_JobKey: TypeAlias = tuple[str, str, str]
 _Key: TypeAlias = tuple[Account, Window]
 #: A tenant, a biz, a user and a job.
 _Owner: TypeAlias = tuple[str, str, str | None, str | None]
-Threaded: TypeAlias = Callable[..., Awaitable[Any]]
-
-
-@dataclass(slots=True)
-class Reservation:
-    """An amount reserved of each account for one attempt, whose ``records`` so far are stored.
-
-    ``over`` is the limit that kept it from storing more.
-    """
-
-    parts: dict[_Key, int]
-    records: int = 0
-    over: "OverLimitError | None" = None
-
-
-class OverLimitError(errors.NotReadyError):
-    """A limit leaves a request no room: it is used up, or other workers hold the rest of it."""
-
-    def __init__(self, standing: Standing) -> None:
-        self.standing = standing
-        super().__init__(described(standing), again_seconds=AGAIN.total_seconds())
 
 
 class Spending:
@@ -103,10 +69,15 @@ class Spending:
         threaded: Threaded,
         clock: Clock,
         steady: SteadyTime,
+        pool: str = MAIN_POOL,
+        gb: float = DEFAULT_GB,
     ) -> None:
+        self._pool, self._gb = pool, gb
+        # The most that an attempt of a biz may cost, by its id, of which stage.
+        self._worst: dict[int, tuple[Stage, Biz, int]] = {}
         # Lambda may run one invocation twice, under one id; their shares must not be one.
         self._ledgers, self._holder = ledgers, f"{holder}.{secrets.token_hex(4)}"
-        self._tree, self._look_up, self._threaded = tree, terms, threaded
+        self._tree, self._threaded = tree, threaded
         self._clock, self._steady = clock, steady
         self._purses: dict[_Key, Purse] = {}
         self._limits: dict[_Key, Limit] = {}
@@ -114,17 +85,16 @@ class Spending:
         self._standings: dict[_Key, tuple[float, Standing]] = {}
         # When a limit was last found to block a biz.
         self._blocked: dict[_Key, float] = {}
-        self._terms: dict[_JobKey, tuple[float, JobTerms | None]] = {}
+        #: What is known of jobs.
+        self.terms = KnownTerms(terms, threaded, steady)
         # The present periods, each with the moment that it was made at.
         self._windows: dict[QuotaPeriod, tuple[datetime, Window]] = {}
         # The limits that requests of an owner are under: by whose, of which tree and terms.
         self._owned: dict[_Owner, tuple[Tree, JobTerms | None, tuple[Limit, ...]]] = {}
-        # Since when what is known of a job is not to be relied on.
-        self._changed: dict[_JobKey, float] = {}
         self._wake, self._answered = asyncio.Event(), asyncio.Event()
         #: What waits for limits that are used up.
         self.parking = Parking(
-            ledgers, tree, (self._terms_now, self._terms_fresh), self._holds, clock, steady
+            ledgers, tree, (self.terms.now, self.terms.fresh), self._holds, clock, steady
         )
         #: Exchanges with the ledgers.
         self.exchanges = 0
@@ -138,20 +108,31 @@ class Spending:
         limits = await self._limits_of(leased)
         if not limits:
             return await attempt()
-        worst = Use(requests=1, records=1, bytes=leased.biz.fetch.max_body_bytes)
+        leased.bill = bill = Bill() if any(map(_is_money, limits)) else None
+        worst = Use(
+            requests=1,
+            records=1,
+            bytes=leased.biz.fetch.max_body_bytes,
+            usd=0 if bill is None else self._worst_case(leased.biz),
+        )
         reservation = Reservation({})
         used = Use()
         try:
             limits = await self._reserve_worst(leased, reservation, limits, worst)
             used = worst
-            leased.take_records = lambda count: self._more_records(reservation, limits, count)
+            leased.take_records = lambda count: self._take_part(
+                reservation, limits, count, bill, worst
+            )
             end = await attempt()
             found = len(end.records) if isinstance(end, Done) else 0
             if reservation.over is not None:
                 # To the attempt it was something that is not ready; its page was asked for.
                 used = Use(requests=1, bytes=leased.received)
                 return self._at_limit(leased, reservation.over)
-            used = _used(end, leased, worst)
+            used = used_by(end, leased, worst)
+            if bill is not None:
+                owed = nano_dollars(bill.usd)
+                await self._more(reservation, limits, QuotaUnit.USD, owed)
             await self._more_records(reservation, limits, found)
         except OverLimitError as over:
             return self._at_limit(leased, over)
@@ -159,7 +140,19 @@ class Spending:
             return end
         finally:
             leased.take_records = None
-            self._settle(reservation, replace(used, records=reservation.records))
+            usd = 0 if bill is None else reservation.charged(bill)
+            self._settle(reservation, replace(used, records=reservation.records, usd=usd))
+
+    def _worst_case(self, biz: Biz) -> int:
+        """Return the most that an attempt of a biz may cost; the stage's prices may be changed."""
+        stage = self._tree().stage
+        known = self._worst.get(id(biz))
+        if known is None or known[0] is not stage or known[1] is not biz:
+            if len(self._worst) >= MOST_JOBS:
+                self._worst.clear()
+            known = stage, biz, worst_case(stage, biz, self._pool, self._gb)
+            self._worst[id(biz)] = known
+        return known[2]
 
     async def _reserve_worst(
         self, leased: LeasedRequest, reservation: Reservation, limits: tuple[Limit, ...], worst: Use
@@ -170,20 +163,42 @@ class Spending:
         except OverLimitError as over:
             if over.standing.limit.account.scope is not Scope.JOB:
                 raise
-            latest = await self._limits_of(leased, FRESH_SECONDS)
+            latest = await self._limits_of(leased, fresh=True)
             if latest == limits:
                 raise
             await self._reserve(reservation, {one: worst.of(one.quota.unit) for one in latest})
             return latest
         return limits
 
+    async def _take_part(
+        self,
+        reservation: Reservation,
+        limits: Iterable[Limit],
+        count: int,
+        bill: Bill | None,
+        worst: Use,
+    ) -> None:
+        """Get room for a part of a page's records, and for the time until the next one."""
+        if bill is not None:
+            owed = nano_dollars(bill.now_usd) + worst.usd
+            await self._more(reservation, limits, QuotaUnit.USD, owed)
+        await self._more_records(reservation, limits, count)
+
     async def _more_records(
         self, reservation: Reservation, limits: Iterable[Limit], count: int
     ) -> None:
         """Get room for so many records more; OverLimitError where there is none."""
-        total, wanted = reservation.records + count, {}
+        total = reservation.records + count
+        await self._more(reservation, limits, QuotaUnit.RECORDS, total)
+        reservation.records = total
+
+    async def _more(
+        self, reservation: Reservation, limits: Iterable[Limit], unit: QuotaUnit, total: int
+    ) -> None:
+        """Get room for so much of a unit in all; OverLimitError where there is none."""
+        wanted = {}
         for limit in limits:
-            if limit.quota.unit is QuotaUnit.RECORDS:
+            if limit.quota.unit is unit:
                 has = sum(
                     amount for (one, _), amount in reservation.parts.items() if one == limit.account
                 )
@@ -194,7 +209,6 @@ class Spending:
             except OverLimitError as over:
                 reservation.over = over
                 raise
-        reservation.records = total
 
     def _settle(self, reservation: Reservation, used: Use) -> None:
         booked: set[Account] = set()
@@ -222,12 +236,12 @@ class Spending:
                     return True
         return False
 
-    async def _limits_of(self, leased: LeasedRequest, lasts: float = math.inf) -> tuple[Limit, ...]:
+    async def _limits_of(self, leased: LeasedRequest, *, fresh: bool = False) -> tuple[Limit, ...]:
         tenant, biz = leased.queue_key.tenant, leased.queue_key.biz
         request = leased.claim.request
-        terms = (
-            None if request.job is None else await self._terms_of((tenant, biz, request.job), lasts)
-        )
+        terms = None
+        if request.job is not None:
+            terms = await self.terms.of((tenant, biz, request.job), fresh=fresh)
         # Made once for all requests of an owner, as long as nothing is changed.
         owner, tree = (tenant, biz, request.user, request.job), self._tree()
         known = self._owned.get(owner)
@@ -239,13 +253,6 @@ class Spending:
         self._owned[owner] = tree, terms, limits
         return limits
 
-    async def _terms_of(self, job: _JobKey, lasts: float) -> JobTerms | None:
-        looked_at, known = self._terms.get(job, (-math.inf, None))
-        if self._is_known(job, looked_at, min(lasts, _lasts(known))):
-            return known
-        found: JobTerms | None = await self._threaded(self._terms_now, *job, lasts=lasts)
-        return found
-
     def _window(self, per: QuotaPeriod, now: datetime) -> Window:
         """Return the present period. Any thread may ask."""
         made_at, known = self._windows.get(per, (now, None))
@@ -253,37 +260,6 @@ class Spending:
             known = window_of(per, now)
             self._windows[per] = now, known
         return known
-
-    def _is_known(self, job: _JobKey, looked_at: float, lasts: float) -> bool:
-        is_changed = looked_at <= self._changed.get(job, -math.inf)
-        return not is_changed and self._steady.now() - looked_at < lasts
-
-    def note_quotas(self, job: _JobKey) -> None:
-        """Note that a job's quotas were replaced: they are looked up before they are used again."""
-        now = self._steady.now()
-        kept = {one: at for one, at in self._changed.items() if now - at < TERMS_SECONDS}
-        self._changed = {**kept, job: now}
-
-    def _terms_fresh(self, *job: str) -> JobTerms | None:
-        """Look up what a job says of quotas, unless that was done a moment ago. Blocks."""
-        return self._terms_now(*job, lasts=FRESH_SECONDS)
-
-    def _terms_now(self, *job: str, lasts: float = math.inf) -> JobTerms | None:
-        """Return what a job says of quotas; where it cannot be looked up, what it said. Blocks."""
-        tenant, biz, name = job
-        key, now = (tenant, biz, name), self._steady.now()
-        looked_at, known = self._terms.get(key, (-math.inf, None))
-        if self._is_known(key, looked_at, min(lasts, _lasts(known))):
-            return known
-        try:
-            found = self._look_up(*key)
-        except StoreError:
-            if known is None:
-                raise
-            found = known
-        terms = {**self._terms} if len(self._terms) < MOST_JOBS else {}
-        self._terms = {**terms, key: (now, found)}
-        return found
 
     def _holds(self, limit: Limit) -> bool:
         """Tell whether something of a share is left. Any thread may ask."""
@@ -326,10 +302,10 @@ class Spending:
         purse = self._purses.get(key)
         if purse is None:
             purse = self._purses[key] = Purse(
-                limit.quota.most, is_rate=limit.account.is_rate, now=now
+                limit.quota.amount, is_rate=limit.account.is_rate, now=now
             )
         # A quota may be changed while it is in force.
-        purse.most, self._limits[key] = limit.quota.most, limit
+        purse.most, self._limits[key] = limit.quota.amount, limit
         return purse
 
     def _check(self, key: _Key, now: float, patience: float) -> None:
@@ -432,18 +408,5 @@ class Spending:
                 self._blocked.pop(key, None)
 
 
-def _lasts(terms: JobTerms | None) -> float:
-    """Return for how long what is known of a job stands."""
-    return UNKNOWN_SECONDS if terms is None else TERMS_SECONDS
-
-
-#: The reason of a page whose body was given up in the middle: as much as it may have had arrived.
-_TOO_LARGE: Final = errors.TooLargeError.__name__.removesuffix("Error")
-
-
-def _used(end: Outcome | Waiting, leased: LeasedRequest, worst: Use) -> Use:
-    """Compute what an attempt has used but for records; one that waits has begun nothing."""
-    if isinstance(end, Waiting):
-        return Use(bytes=leased.received)
-    is_too_large = isinstance(end, Dead) and end.reason == _TOO_LARGE
-    return Use(requests=1, bytes=worst.bytes if is_too_large else leased.received)
+def _is_money(limit: Limit) -> bool:
+    return limit.quota.unit is QuotaUnit.USD

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from crawlfleet.jobs.costs.prices import Prices, cost_of
+from crawlfleet.fleet.prices import Prices, cost_of
 from crawlfleet.jobs.models import Band, JobForecast, RunFigures
 from crawlfleet.jobs.spiders.models import Start, size, url_at
 from crawlfleet.kernel.hosts import host_of
@@ -85,7 +85,7 @@ def forecast(
     It ``follows`` links, or does not; ``seconds_a_page`` are what its host allows at the least.
 
     >>> from crawlfleet.config.documents.prices import PriceTerms
-    >>> from crawlfleet.jobs.costs.prices import prices_of
+    >>> from crawlfleet.fleet.prices import prices_of
     >>> runs = [RunSummary(size=10, pages=10, seconds=20.0, bytes=5000)] * 4
     >>> prices = prices_of(PriceTerms())
     >>> found = forecast(20, Known(runs), prices, follows=False, seconds_a_page=0.1)

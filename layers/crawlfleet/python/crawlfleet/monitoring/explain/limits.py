@@ -34,7 +34,7 @@ class QuotaExplainer:
             warn("how much of quotas is used could not be asked", error)
             return ()
         own = biz_of(tree, tenant, biz)[1]
-        return tuple(one for one in standings if for_biz(one, own).is_used_up)
+        return tuple(one for one in standings if for_biz(one, tree.stage, own).is_used_up)
 
 
 def facts_of(standing: Standing) -> dict[str, Fact]:

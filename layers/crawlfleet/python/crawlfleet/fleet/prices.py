@@ -1,11 +1,12 @@
 """The price table, and the cost of what was measured, line by line. Pure, but for reading the file.
 
-Only what work causes is in it: what a stage costs by the month, whatever it does, is in
-docs/how-it-works/cost.md.
+Costs of jobs, bizs and tenants (jobs.costs) and what budgets in money are charged (fleet.quotas)
+are computed here, by one formula. Only what work causes is in it: what a stage costs by the month,
+whatever it does, is in docs/how-it-works/cost.md.
 """
 
 import tomllib
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -13,7 +14,6 @@ import msgspec
 from msgspec import Meta
 
 from crawlfleet.config.documents.prices import PriceTerms
-from crawlfleet.jobs.models import RunFigures
 
 #: The file; infra computes its bills from it, too.
 TABLE: Final = Path(__file__).with_name("prices.toml")
@@ -45,6 +45,23 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True):
     store_bytes: float
     queue_bytes: float
     stored_bytes: float
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """The amounts that are paid for, of an attempt, a run or a day.
+
+    ``requests`` are attempts at pages, ``errors`` those that failed; ``bytes`` are those of pages
+    as they travelled, ``stored_bytes`` those of records. Workers had it for ``gb_seconds``: their
+    time by their memory in GB, each second shared by all that was under way in it.
+    """
+
+    bytes: int = 0
+    requests: int = 0
+    errors: int = 0
+    workers: int = 0
+    gb_seconds: float = 0.0
+    proxy_usd: float = 0.0
+    stored_bytes: int = 0
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +99,7 @@ class _Region(msgspec.Struct, frozen=True, kw_only=True):
     disk_gb_month: Annotated[float, Meta(ge=0)]
 
 
+@lru_cache(maxsize=64)
 def prices_of(terms: PriceTerms) -> Prices:
     """Return what a stage pays.
 
@@ -116,13 +134,13 @@ def _or(own: float | None, listed: float) -> float:
     return listed if own is None else own
 
 
-def cost_of(figures: RunFigures, prices: Prices) -> Cost:
+def cost_of(figures: Measured, prices: Prices) -> Cost:
     """Compute the cost of what was measured, by line.
 
     Proxies were paid at the price of their pool when they were used; the rest is paid at those of
     now.
 
-    >>> found = cost_of(RunFigures(gb_seconds=1000, requests=1000), prices_of(PriceTerms()))
+    >>> found = cost_of(Measured(gb_seconds=1000, requests=1000), prices_of(PriceTerms()))
     >>> {line: round(usd, 6) for line, usd in found.lines.items() if usd > 0.0001}
     {'compute': 0.013333, 'network': 0.00018, 'storage': 0.00012}
     """
