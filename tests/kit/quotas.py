@@ -6,7 +6,6 @@ from crawlfleet.config.documents.quota import (
     QuotaPeriod,
     QuotaUnit,
     nano_dollars,
-    written,
 )
 from crawlfleet.fleet.quotas import terms as job_terms
 from crawlfleet.fleet.quotas.demand import QuotaDemand

@@ -20,7 +20,7 @@ from crawlfleet.api.inputs import (
     read,
     read_or,
 )
-from crawlfleet.api.quotas import must_have_room
+from crawlfleet.api.quotas import budgets_reached, must_have_room
 from crawlfleet.api.responses import filled, page_of, shown
 from crawlfleet.api.routing import CURSOR, LIMIT, TRACED, Call, Parameter, Routes
 from crawlfleet.api.rules import field_views
@@ -281,7 +281,9 @@ def forecast_job(call: Call, biz: str) -> Response[str]:
     """Forecast a job that is not started: its pages, bytes, time and cost, from earlier runs."""
     order = order_in(call.body, call.tenant, biz)
     found = call.context.jobs.starter.forecast(call.tree, order, call.now)
-    return shown(200, forecast_view(found))
+    view = forecast_view(found)
+    reached = budgets_reached(call, biz, order.user, order.quotas, view.usd)
+    return shown(200, replace(view, why=(*view.why, *reached)))
 
 
 @ROUTES.add(

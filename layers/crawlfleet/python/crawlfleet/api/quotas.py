@@ -9,12 +9,21 @@ from aws_lambda_powertools.event_handler import Response
 from crawlfleet.api.inputs import job_in
 from crawlfleet.api.responses import at, filled, shown
 from crawlfleet.api.routing import JOB, Call, Parameter, Routes
-from crawlfleet.config.documents.quota import AtLimit, UserName
+from crawlfleet.config.documents.quota import (
+    AtLimit,
+    Quota,
+    QuotaUnit,
+    UserName,
+    nano_dollars,
+    stated,
+    written,
+)
 from crawlfleet.config.lookup import biz_of
 from crawlfleet.fleet.quotas.models import (
     NO_TERMS,
     JobTerms,
     Limit,
+    Scope,
     Standing,
     described,
     for_biz,
@@ -29,6 +38,7 @@ from crawlfleet.kernel.errors import (
     StoreUnavailableError,
 )
 from crawlfleet.kernel.log import warn
+from crawlfleet.wire.costs import Band
 from crawlfleet.wire.quotas import QuotasAnswer, QuotaState
 
 #: Users whose quotas are listed with their tenant's, at most.
@@ -49,9 +59,14 @@ ROUTES: Final = Routes()
 def quota_view(standing: Standing) -> QuotaState:
     """Shape a quota."""
     limit, ends_at = standing.limit, standing.window.ends_at
+    amounts = {
+        name: stated(limit.quota.unit, getattr(standing, name))
+        for name in ("used", "held", "in_doubt", "left")
+    }
     return filled(
         QuotaState,
         standing,
+        **amounts,
         **msgspec.structs.asdict(limit.quota),
         scope=limit.account.scope.value,
         owner=limit.account.owner,
@@ -98,6 +113,34 @@ def _user_in(text: str | None) -> str | None:
     except msgspec.ValidationError:
         said = "must be up to 64 letters, digits, ., _, @ and -, a letter or a digit first"
         raise InvalidRequestError.of("user", said) from None
+
+
+def budgets_reached(
+    call: Call, biz: str, user: str | None, quotas: Sequence[Quota], usd: Band
+) -> tuple[str, ...]:
+    """Say which quotas of money a forecast run reaches; nothing while they cannot be read."""
+    limits = [
+        one
+        for one in limits_of(call.tree, call.tenant, biz, user, "", JobTerms(quotas=tuple(quotas)))
+        if one.quota.unit is QuotaUnit.USD
+    ]
+    own = [one for one in limits if one.account.scope is Scope.JOB]
+    try:
+        others = [one for one in limits if one not in own]
+        found = call.context.quotas.standings(others, call.now)
+    except StoreUnavailableError as error:
+        warn("forecast without knowing how much of budgets is used", error)
+        found = []
+    left = [(one.limit, one.left) for one in found] + [(one, one.quota.amount) for one in own]
+    said = []
+    for limit, amount in left:
+        if nano_dollars(usd.high) <= amount:
+            continue
+        how = "is likely to reach" if nano_dollars(usd.likely) > amount else "may reach"
+        whose = "its own budget" if limit in own else f"the budget of {limit.account.owner}"
+        rest, most = written(QuotaUnit.USD, amount), written(QuotaUnit.USD, limit.quota.amount)
+        said.append(f"it {how} {whose}: {rest} of {most} are left ({limit.field})")
+    return tuple(said)
 
 
 def must_have_room(call: Call, biz: str, owners: Iterable[Owner]) -> bool:

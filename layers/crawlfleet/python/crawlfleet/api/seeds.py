@@ -9,6 +9,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from crawlfleet.api import inputs
+from crawlfleet.api.quotas import must_have_room
 from crawlfleet.api.responses import document_of, filled, no_content, page_of, shown
 from crawlfleet.api.routing import CURSOR, LIMIT, TRACED, Call, Parameter, Routes
 from crawlfleet.config.documents.policies import LARGEST_SEED
@@ -233,6 +234,8 @@ def offer_seeds(call: Call, biz: str) -> Response[str]:
     if (caller := inputs.caller_in(call.event)) is not None:
         specs = [replace(one, caller=caller) if isinstance(one, SeedSpec) else one for one in specs]
     ports, tree = call.context.seeds, call.tree
+    # A page that a limit ends at once is refused here, and says which; one that waits is kept.
+    must_have_room(call, biz, [(None, one.job) for one in specs if isinstance(one, SeedSpec)])
     answers = service.add_seeds(ports, tree, call.tenant, biz, specs, call.now)
     accepted = sum(isinstance(one, AddResult) and one.accepted for one in answers)
     if accepted:

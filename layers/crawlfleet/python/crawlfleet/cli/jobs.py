@@ -16,7 +16,7 @@ from crawlfleet.cli.place_values import Values, in_words, pages_options
 from crawlfleet.cli.records.coverage import page_without, show_job, warn_of_empty
 from crawlfleet.cli.spending.costs import draw_lines
 from crawlfleet.cli.spending.forecasts import draw_forecast, forecast, pages_of
-from crawlfleet.cli.spending.quotas import quota_of
+from crawlfleet.cli.spending.quotas import budget_of, quota_of
 from crawlfleet.cli.terminal import say
 from crawlfleet.kernel.advice import filled
 from crawlfleet.kernel.errors import CrawlfleetError
@@ -70,9 +70,14 @@ def job() -> None:
     "limits",
     multiple=True,
     metavar="UNIT=MOST[/PERIOD]",
-    help="The most that it may use: requests=1000, records=500/day, bytes=1000000000/month. At "
-    "one without a period its open requests end as dead letters; at one of /day, /month or "
-    "/all they wait, in all for `crawlfleet quota set`.",
+    help="The most that it may use: requests=1000, records=500/day, usd=5.00, "
+    "bytes=1000000000/month. At one without a period its open requests end as dead letters; at "
+    "one of /day, /month or /all they wait, in all for `crawlfleet quota set`.",
+)
+@click.option(
+    "--budget",
+    metavar="DOLLARS",
+    help="The most that it may cost, in US dollars; its open requests end at it. As --quota usd=5.",
 )
 @console.user_option
 @console.traceparent_option
@@ -90,6 +95,7 @@ def start(
     values: dict[str, Values],
     demanded: Sequence[str],
     limits: Sequence[str],
+    budget: str | None,
     waits: bool,
     timeout: float,
     as_json: bool,
@@ -113,7 +119,8 @@ def start(
     link = {name: given.pop(name) for name in _LINK}
     given["link"] = {name: one for name, one in link.items() if one is not None} or None
     given["demand"] = demand_of(demanded) or None
-    given["quotas"] = [quota_of(limit) for limit in limits] or None
+    quotas = [*map(quota_of, limits), *map(budget_of, [budget] if budget else [])]
+    given["quotas"] = quotas or None
     say_known(fleet, biz, given["name"], "nothing is started twice; another --name starts one")
     found = fleet.start_job(biz, **given)
     if waits:

@@ -3,16 +3,17 @@
 Nothing here asks a store.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from hashlib import blake2b
 
 from msgspec.structs import asdict, replace
 
 from crawlfleet.config.documents.biz import Biz, Tree
-from crawlfleet.config.documents.quota import quota_problems
+from crawlfleet.config.documents.quota import Quota, quota_problems
 from crawlfleet.crawling.frontier.models import SegmentChoice
 from crawlfleet.crawling.frontier.segments import choice_problem
+from crawlfleet.fleet.quotas.money import worst_case
 from crawlfleet.jobs.models import Job, JobOrder, JobState
 from crawlfleet.jobs.spiders.models import (
     NO_START,
@@ -122,7 +123,13 @@ def problems_of(
         yield from order.demand.problems("demand")
     if (fault := choice_problem(biz.seeds, order.segment)) is not None:
         yield Problem("segment", fault)
-    yield from quota_problems("quotas", order.quotas, biz.fetch.max_body_bytes)
+    yield from quota_faults(order.quotas, tree, biz)
+
+
+def quota_faults(quotas: Sequence[Quota], tree: Tree, biz: Biz) -> Iterator[Problem]:
+    """Find quotas of a job that are said twice, or are too small for one page of its biz."""
+    size, usd = biz.fetch.max_body_bytes, worst_case(tree.stage, biz)
+    yield from quota_problems("quotas", quotas, size, usd)
 
 
 def _link(own: LinkNeeds | None, usual: LinkNeeds) -> LinkNeeds:

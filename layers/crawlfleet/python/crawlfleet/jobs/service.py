@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from crawlfleet.config.documents.biz import Biz, Tree
-from crawlfleet.config.documents.quota import Quota, quota_problems
+from crawlfleet.config.documents.quota import Quota
 from crawlfleet.config.documents.rule import Rule
 from crawlfleet.config.lookup import biz_of, must_be_active, queue_key_of
 from crawlfleet.crawling.frontier.segments import choice_in_force
@@ -22,6 +22,7 @@ from crawlfleet.crawling.records.falls import covered
 from crawlfleet.fleet.prices import prices_of
 from crawlfleet.fleet.quotas.models import own_places
 from crawlfleet.fleet.redis.registry import RedisWorkers
+from crawlfleet.jobs import orders
 from crawlfleet.jobs.bidding.auction import list_for_bids
 from crawlfleet.jobs.costs.forecast import Known, forecast, hosts_of
 from crawlfleet.jobs.models import (
@@ -34,7 +35,6 @@ from crawlfleet.jobs.models import (
     JobOrder,
     JobState,
 )
-from crawlfleet.jobs.orders import is_as_ordered, job_of, key_name, problems_of, rule_and_start
 from crawlfleet.jobs.redis import RedisCancellations
 from crawlfleet.jobs.spiders.models import KeptSpider, bind
 from crawlfleet.jobs.spiders.service import refused
@@ -144,7 +144,7 @@ def _submitted_under(name: str) -> ConflictError:
 
 
 def _as_ordered(job: Job, order: JobOrder, *, named: bool) -> Job:
-    if is_as_ordered(job, order):
+    if orders.is_as_ordered(job, order):
         return job
     if job.by == SUBMITTED:
         raise _submitted_under(job.name)
@@ -191,18 +191,18 @@ class JobStarter:
         """Make the job of an order, if it can be one; nothing is kept."""
         queue_key, biz = biz_of(tree, order.tenant, order.biz)
         kept = _spider(self.spiders, order)
-        rule, start, problems = rule_and_start(order, kept, biz)
+        rule, start, problems = orders.rule_and_start(order, kept, biz)
         start, unbound = bind(start, order.values)
         problems += unbound
         problems += [] if problems else refused(biz, rule, start)
-        problems += problems_of(order, kept, tree, biz)
+        problems += orders.problems_of(order, kept, tree, biz)
         if problems:
             raise InvalidRequestError(dict.fromkeys(problems))
         reader = biz.reader(rule)
         assert reader is not None  # noqa: S101  admission has looked
         waits = tree.stage.bidding is not None
         segment = choice_in_force(order.segment, reader)
-        made = job_of(order, kept, rule, reader.version, start, segment, now, waits=waits)
+        made = orders.job_of(order, kept, rule, reader.version, start, segment, now, waits=waits)
         return queue_key, biz, kept, made
 
     def start(
@@ -298,7 +298,7 @@ class JobService:
         queue_key, biz = biz_of(tree, order.tenant, order.biz)
         named = order.name is not None
         if not named and key is not None:
-            order = replace(order, name=key_name(key))
+            order = replace(order, name=orders.key_name(key))
         if order.name is not None:
             standing = self.starter.jobs.get(order.tenant, order.biz, order.name)
             if standing is not None:
@@ -344,7 +344,7 @@ class JobService:
             InvalidRequestError: names each quota that cannot be.
         """
         queue_key, biz = biz_of(tree, key[0], key[1])
-        if problems := tuple(quota_problems("quotas", quotas, biz.fetch.max_body_bytes)):
+        if problems := tuple(orders.quota_faults(quotas, tree, biz)):
             raise InvalidRequestError(problems)
         found = self.get(tree, key, now)
         if found.job.state in ENDED:

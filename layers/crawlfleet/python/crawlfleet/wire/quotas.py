@@ -6,10 +6,13 @@ import msgspec
 
 
 class OwnQuota(msgspec.Struct, frozen=True, kw_only=True):
-    """A quota as a job states it: ``most`` of a ``unit`` by ``day``, by ``month`` or in ``all``."""
+    """A quota as a job states it: ``most`` of a ``unit`` by ``day``, by ``month`` or in ``all``.
+
+    Of ``usd`` it is in US dollars.
+    """
 
     unit: str
-    most: int
+    most: int | float
     per: str = "all"
     at_limit: str = "wait"
 
@@ -21,6 +24,7 @@ class QuotaState(msgspec.Struct, frozen=True, kw_only=True):
     said. Of ``most`` of the ``unit`` so many are ``used``; workers hold shares of ``held``, of
     which those ``in_doubt`` were of workers that died, and count as used. ``used_up`` says that
     nothing can begin under it: at ``ends_at`` another period begins, null where there is none.
+    Amounts of ``usd`` are US dollars.
     """
 
     scope: str
@@ -29,11 +33,11 @@ class QuotaState(msgspec.Struct, frozen=True, kw_only=True):
     unit: str
     per: str
     at_limit: str
-    most: int
-    used: int = 0
-    held: int = 0
-    in_doubt: int = 0
-    left: int = 0
+    most: int | float
+    used: int | float = 0
+    held: int | float = 0
+    in_doubt: int | float = 0
+    left: int | float = 0
     used_up: bool = False
     ends_at: datetime | None = None
 

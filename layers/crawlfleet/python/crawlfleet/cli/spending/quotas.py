@@ -8,12 +8,16 @@ import click
 
 from crawlfleet.cli import console
 from crawlfleet.cli.console import Exit
+from crawlfleet.cli.spending.costs import usd
 from crawlfleet.cli.terminal import say
 
 if TYPE_CHECKING:
     from crawlfleet.sdk import Client, QuotaState
 
-_QUOTA: Final = re.compile(r"(requests|records|bytes)=([0-9_]{1,18})(?:/(day|month|all))?\Z")
+_QUOTA: Final = re.compile(
+    r"(?:(requests|records|bytes)=([0-9_]{1,18})|(usd)=\$?([0-9]{1,7}(?:\.[0-9]{1,9})?))"
+    r"(?:/(day|month|all))?\Z"
+)
 
 
 def quota_of(text: str) -> dict[str, Any]:
@@ -25,14 +29,33 @@ def quota_of(text: str) -> dict[str, Any]:
     {'unit': 'bytes', 'most': 1000000, 'per': 'day'}
     >>> quota_of("records=5/all")
     {'unit': 'records', 'most': 5, 'per': 'all'}
+    >>> quota_of("usd=2.50/month")
+    {'unit': 'usd', 'most': 2.5, 'per': 'month'}
     """
     found = _QUOTA.match(text)
     if found is None:
-        said = "is requests, records or bytes=NUMBER, with /day, /month, /all or nothing behind it"
-        raise click.BadParameter(f"{text}: {said}", param_hint="--quota")
-    unit, most, per = found.groups()
-    quota: dict[str, Any] = {"unit": unit, "most": int(most.replace("_", "") or 0)}
+        said = "is requests, records or bytes=NUMBER, or usd=DOLLARS such as usd=2.50, with /day, "
+        raise click.BadParameter(
+            f"{text}: {said}/month, /all or nothing behind it", param_hint="--quota"
+        )
+    unit, most, money, dollars, per = found.groups()
+    quota: dict[str, Any] = {"unit": money, "most": float(dollars or 0)}
+    if money is None:
+        quota = {"unit": unit, "most": int(most.replace("_", "") or 0)}
     return quota | ({"at_limit": "end"} if per is None else {"per": per})
+
+
+def budget_of(text: str) -> dict[str, Any]:
+    """Read a budget of a job in US dollars, at which what is open of it ends.
+
+    >>> budget_of("5.00") == budget_of("$5") == quota_of("usd=5")
+    True
+    """
+    try:
+        return quota_of(f"usd={text}")
+    except click.BadParameter:
+        said = f"{text}: is an amount of US dollars, such as 5.00"
+        raise click.BadParameter(said, param_hint="--budget") from None
 
 
 @click.group()
@@ -64,7 +87,7 @@ def show(fleet: "Client", biz: str | None, user: str | None, job: str | None, as
     rows = [
         (
             *(one.owner, one.unit, one.per),
-            *(f"{count:,}" for count in (one.most, one.used, one.held, one.left)),
+            *(_amount(one, count) for count in (one.most, one.used, one.held, one.left)),
             *(_state(one), one.field),
         )
         for one in found
@@ -79,7 +102,7 @@ def show(fleet: "Client", biz: str | None, user: str | None, job: str | None, as
     "limits",
     multiple=True,
     metavar="UNIT=MOST[/PERIOD]",
-    help="As of `job start`: requests=2000, bytes=1000000000/day.",
+    help="As of `job start`: requests=2000, bytes=1000000000/day, usd=5.00.",
 )
 @click.option("--unlimited", is_flag=True, help="It is to have none.")
 @console.with_api("biz", "job")
@@ -99,9 +122,13 @@ def set_(
     return Exit.FINE
 
 
+def _amount(one: "QuotaState", count: float) -> str:
+    return f"${usd(count)}" if one.unit == "usd" else f"{count:,}"
+
+
 def _state(one: "QuotaState") -> str:
     """Write in words whether work goes on under a quota."""
-    doubt = f", {one.in_doubt:,} in doubt" if one.in_doubt else ""
+    doubt = f", {_amount(one, one.in_doubt)} in doubt" if one.in_doubt else ""
     if not one.used_up:
         return f"open{doubt}"
     if one.at_limit == "end":

@@ -102,6 +102,15 @@ def nano_dollars(usd: float) -> int:
     return round(usd * NANO_DOLLARS)
 
 
+def stated(unit: QuotaUnit, amount: int) -> int | float:
+    """Return an amount as documents and the API have it: money in dollars.
+
+    >>> stated(QuotaUnit.USD, 5_030_000_000), stated(QuotaUnit.BYTES, 9)
+    (5.03, 9)
+    """
+    return amount if unit is not QuotaUnit.USD else amount / NANO_DOLLARS
+
+
 def written(unit: QuotaUnit, amount: int) -> str:
     """Write an amount of a unit for people, money as dollars with the places that say something.
 
@@ -119,12 +128,15 @@ def written(unit: QuotaUnit, amount: int) -> str:
 
 
 def quota_problems(
-    place: str, quotas: Sequence[Quota], largest_body: int | None = None
+    place: str,
+    quotas: Sequence[Quota],
+    largest_body: int | None = None,
+    dearest_page: int | None = None,
 ) -> Iterator[Problem]:
     """Find quotas that are said twice, and those that are too small for one page.
 
     The worst case is reserved before a download begins: where not even one body of
-    ``largest_body`` fits, none ever would.
+    ``largest_body``, or one page of the ``dearest_page`` nano-dollars, fits, none ever would.
     """
     seen: set[tuple[QuotaUnit, QuotaPeriod]] = set()
     for index, quota in enumerate(quotas):
@@ -136,3 +148,9 @@ def quota_problems(
         if quota.unit is QuotaUnit.BYTES and is_small:
             said = f"is less than one page may have (fetch.max_body_bytes is {largest_body:,}): "
             yield Problem(f"{place}[{index}].most", said + "no download could begin")
+        is_poor = dearest_page is not None and quota.amount < dearest_page
+        if quota.unit is QuotaUnit.USD and is_poor:
+            usd = written(quota.unit, dearest_page or 0)
+            said = f"is less than one page may cost ({usd}, by fetch.total_seconds, "
+            said += "fetch.max_body_bytes and the stage's prices): no download could begin"
+            yield Problem(f"{place}[{index}].most", said)

@@ -1,4 +1,4 @@
-"""What one attempt has reserved under its limits, and what of it is booked at its end."""
+"""Reservation of one attempt under its limits, and what of it is booked at its end."""
 
 from collections import defaultdict
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What jobs say of quotas, as one worker knows it: looked up, remembered, and looked up again."""
+"""Terms of jobs, as one worker knows them: looked up, remembered, looked up again."""
 
 import math
 from collections.abc import Awaitable, Callable

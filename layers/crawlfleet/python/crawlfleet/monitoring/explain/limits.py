@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from crawlfleet.config.documents.biz import Tree
+from crawlfleet.config.documents.quota import stated
 from crawlfleet.config.lookup import biz_of
 from crawlfleet.fleet.quotas.models import NO_TERMS, Standing, Terms, for_biz, limits_of
 from crawlfleet.fleet.quotas.service import QuotaLedgers
@@ -45,7 +46,7 @@ def facts_of(standing: Standing) -> dict[str, Fact]:
         "quota_of": limit.account.owner,
         "quota_unit": limit.quota.unit.value,
         "quota_most": limit.quota.most,
-        "quota_used": standing.used,
+        "quota_used": stated(limit.quota.unit, standing.used),
         "quota_until": None if ends_at is None else f"{ends_at:%Y-%m-%dT%H:%M:%SZ}",
     }
 
