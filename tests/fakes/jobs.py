@@ -87,6 +87,16 @@ class MemoryJobs:
         found = self.get(tenant, biz, name)
         return None if found is None else JobTerms(quotas=found.quotas, user=found.user)
 
+    def quota_terms_of_open(
+        self, tenant: str, biz: str, names: Sequence[str]
+    ) -> dict[str, JobTerms]:
+        found = {name: self.get(tenant, biz, name) for name in names}
+        return {
+            name: JobTerms(quotas=job.quotas, user=job.user)
+            for name, job in found.items()
+            if job is not None and job.state not in ENDED
+        }
+
     def set_quotas(self, key: _Key, quotas: Sequence[Quota]) -> bool:
         with self._lock:
             job = self._jobs.get(key)

@@ -266,7 +266,8 @@ def test_the_guide_is_executed_as_it_stands(world, crawlfleet):
     guide = (ROOT / "docs/guides/quotas.md").read_text()
     blocks = re.findall(r"```(yaml|console)\n(.*?)```", guide, re.DOTALL)
     documents = [msgspec.yaml.decode(text) for kind, text in blocks if kind == "yaml"]
-    tenant, shop = documents
+    consoles = [text for kind, text in blocks if kind == "console"]
+    tenant, shop, budget = documents
     world.push({"acme": {"shop": biz(collection="shop", **shop)}}, tenants={"acme": tenant})
     commands = [
         shlex.split(line.removeprefix("$ crawlfleet "))
@@ -274,14 +275,22 @@ def test_the_guide_is_executed_as_it_stands(world, crawlfleet):
         for line in text.splitlines()
         if kind == "console" and line.startswith("$ ")
     ]
-    assert len(commands) == 4
+    assert len(commands) == 6
 
-    for command in commands:
+    for command in commands[:4]:
         shown = crawlfleet(*command)
         assert shown.code == 0, shown.err
 
     said = [" ".join(line.split()) for line in shown.out.splitlines()[2:] if line]
     said = [line.replace(world.tenants["acme"], "acme") for line in said]
-    written = [" ".join(line.split()) for line in blocks[-1][1].splitlines()[5:]]
+    written = [" ".join(line.split()) for line in consoles[0].splitlines()[5:]]
     assert said == written
     assert len(written) == 5
+
+    world.push({"acme": {"shop": biz(collection="shop")}}, tenants={"acme": budget})
+    for command in commands[4:]:
+        shown = crawlfleet(*command)
+        assert shown.code == 0, shown.err
+    shown = crawlfleet("quota", "show", "--biz", "shop", "--job", "july")
+    assert re.search(r"tenant .* usd +month +\$50\.00", shown.out)
+    assert re.search(r"job july of biz shop +usd +all +\$7\.50", shown.out)

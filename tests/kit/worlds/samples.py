@@ -42,6 +42,7 @@ def a_sample(*queues: QueueSample, **changes: object) -> Sample:
         "stray_items": 0,
         "stray_requests": 0,
         "ticked": Ticked(seconds_ago=1.0),
+        "used_up": (),
     }
     return Sample(**{**facts, **changes})
 

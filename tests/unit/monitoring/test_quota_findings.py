@@ -1,12 +1,16 @@
 """An incident and a figure where quotas are used up (SPEC.md D9)."""
 
+from functools import partial
+
 import pytest
 from msgspec.structs import replace
 
 from tests.kit.incidents import Kind, evaluate
+from tests.kit.jobs import JobOrder, JobState, job_of
 from tests.kit.monitoring import UsedUpQuota
 from tests.kit.quotas import Quota, QuotaPeriod, QuotaUnit
-from tests.kit.worlds.memory import DOCS, World, make_biz, make_tree
+from tests.kit.spiders import Start
+from tests.kit.worlds.memory import DOCS, START, World, make_biz, make_tree
 from tests.kit.worlds.monitoring import sample
 from tests.kit.worlds.quotas import hold_a_share, limited
 from tests.kit.worlds.samples import a_sample, a_tree, kinds, the
@@ -85,6 +89,33 @@ def test_a_user_that_no_document_names_is_in_the_sample_once_its_quota_is_used_u
 
     world.tree = limited(make_tree(world.biz), user_quotas=(replace(quota, most=10 * most),))
     assert sample(world, quotas=world.quotas.used_up).used_up == ()
+
+
+def test_an_open_job_whose_quota_is_used_up_is_a_finding_of_its_biz(world: World):
+    quota = Quota(unit=QuotaUnit.REQUESTS, most=2)
+    order = JobOrder(
+        tenant="default",
+        biz="docs",
+        by="api",
+        rule="page",
+        start=Start(urls=("https://example.org/",)),
+        quotas=(quota,),
+    )
+    made = job_of(order, None, "page", "v1", order.start, None, START, waits=False)
+    job = replace(made, name="june", state=JobState.RUNNING)
+    world.jobs.create(job)
+    read = partial(world.quotas.used_up, jobs=world.jobs.quota_terms_of_open)
+    submitted(world, *(f"https://example.org/{n}" for n in range(4)), job="june")
+    assert sample(world, quotas=read).used_up == ()
+
+    work(world, {f"https://example.org/{n}": b"" for n in range(4)})
+
+    [used] = sample(world, quotas=read).used_up
+    assert (used.tenant, used.biz) == ("default", "docs")
+    assert used.said.startswith("job june of biz docs has used 2 of 2 requests in all (quotas[0])")
+
+    world.jobs.set_quotas(job.key, (replace(quota, most=20),))
+    assert sample(world, quotas=read).used_up == ()
 
 
 def test_a_sample_says_which_quotas_are_used_up(world: World):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
@@ -111,12 +111,15 @@ def sampler_over(parts: Parts) -> Sampler:
         unplaced=lambda now, terms: unplaced_jobs(_jobs(parts), now, terms),
         coverages=RedisCoverages(parts.redis).by_hour,
         proxies=RedisProxyPools(parts.redis).states,
-        quotas=QuotaLedgers(RedisQuotaLedgers(parts.redis), MongoCeilings(parts.nodes)).used_up,
+        quotas=partial(
+            QuotaLedgers(RedisQuotaLedgers(parts.redis), MongoCeilings(parts.nodes)).used_up,
+            jobs=lambda *of: _jobs(parts).quota_terms_of_open(*of),
+        ),
     )
 
 
 def _jobs(parts: Parts) -> "MongoJobs":
-    """Open the store of jobs, which is imported where a stage has bidding alone."""
+    """Open the store of jobs, imported where a stage has bidding, or a job a quota used up."""
     from crawlfleet.jobs.mongo.store import MongoJobs
 
     return MongoJobs(parts.nodes)

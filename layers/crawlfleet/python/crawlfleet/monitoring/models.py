@@ -118,8 +118,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
             wait for one for longer than the stage has patience.
         coverage: What was counted in the last hours of bizs that are at work; of others nothing.
         proxies: The stage's pools of proxies, as their workers know them.
-        used_up: The quotas of tenants, users and bizs that are used up; None of a stage that
-            has no quotas, too.
+        used_up: The quotas of tenants, users, bizs and open jobs that are used up.
     """
 
     at: datetime

@@ -31,7 +31,7 @@ from crawlfleet.fleet.models import (
     WorkerHeartbeats,
     WorkersSample,
 )
-from crawlfleet.fleet.quotas.models import Standing, biz_under, described, has_quotas
+from crawlfleet.fleet.quotas.models import Standing, biz_under, described
 from crawlfleet.fleet.redis.registry import RedisFailureDetector, RedisWorkers
 from crawlfleet.fleet.status import fleet_of, headcount
 from crawlfleet.kernel.errors import CrawlfleetError
@@ -254,8 +254,7 @@ class Sampler:
             calls[_UNPLACED] = partial(self.unplaced, now, tree.stage.bidding)
         if tree.stage.proxies:
             calls[_PROXIES] = partial(self.proxies, sorted(tree.stage.proxies))
-        if has_quotas(tree):
-            calls[_QUOTAS] = partial(self._used_up, tree, now)
+        calls[_QUOTAS] = partial(self._used_up, tree, now)
         beside: defaultdict[frozenset[str], list[QueueKey]] = defaultdict(list)
         for key in tree.queues():
             beside[nodes_of(tree, key)].append(key)

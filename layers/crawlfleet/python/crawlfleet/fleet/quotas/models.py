@@ -1,6 +1,7 @@
 """Accounts, limits, and what a worker and a ledger tell each other of them, as values."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import partial
@@ -149,6 +150,8 @@ NO_TERMS: Final = JobTerms()
 
 #: Looks up what a job says of quotas, None where it is not known: jobs stand above the fleet.
 Terms: TypeAlias = Callable[[str, str, str], JobTerms | None]
+#: Looks up what jobs of a biz say that have not ended, by their names.
+TermsOfOpen: TypeAlias = Callable[[str, str, Sequence[str]], Mapping[str, JobTerms]]
 
 
 def limits_of(
@@ -242,19 +245,15 @@ def limits_of_tenant(tree: Tree, tenant: str, users: int | None = None) -> list[
 
 
 def biz_under(limit: Limit) -> str:
-    """Return the biz that a limit is of; "" where it is of a tenant, or of a user of its."""
-    return limit.account.name if limit.account.scope is Scope.BIZ else ""
+    """Return the biz that a limit is of, or a job of it; "" where it is of a tenant or its user."""
+    account = limit.account
+    return account.name.partition("/")[0] if account.scope in {Scope.BIZ, Scope.JOB} else ""
 
 
 def every_limit(tree: Tree) -> list[Limit]:
     """Return the limits of all tenants, of their named users and bizs."""
     tenants = sorted(tree.tenants.keys() | tree.bizs.keys())
     return [limit for tenant in tenants for limit in limits_of_tenant(tree, tenant)]
-
-
-def has_quotas(tree: Tree) -> bool:
-    """Tell whether a tenant, its users or its bizs have quotas."""
-    return bool(every_limit(tree)) or any(one.user_quotas for one in tree.tenants.values())
 
 
 def limits_at(tree: Tree, tenant: str, paths: Sequence[str], now: datetime) -> Iterator[Limit]:
@@ -265,6 +264,23 @@ def limits_at(tree: Tree, tenant: str, paths: Sequence[str], now: datetime) -> I
         for limit in limits_of(tree, tenant, None, user):
             if limit.account.path(window_of(limit.quota.per, now)) in wanted:
                 yield limit
+
+
+def limits_of_jobs(
+    tree: Tree, tenant: str, paths: Sequence[str], terms: TermsOfOpen, now: datetime
+) -> Iterator[Limit]:
+    """Find the limits of a tenant's open jobs whose present accounts have these paths."""
+    wanted, jobs = set(paths), defaultdict[str, set[str]](set)
+    for path in wanted:
+        if path.startswith(f"{Scope.JOB}:"):
+            biz, _, job = path.split(":")[1].partition("/")
+            jobs[biz].add(job)
+    for biz in sorted(jobs.keys() & tree.bizs.get(tenant, {}).keys()):
+        for job, own in sorted(terms(tenant, biz, sorted(jobs[biz])).items()):
+            for limit in limits_of(tree, tenant, biz, None, job, own):
+                is_own = limit.account.scope is Scope.JOB
+                if is_own and limit.account.path(window_of(limit.quota.per, now)) in wanted:
+                    yield limit
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):

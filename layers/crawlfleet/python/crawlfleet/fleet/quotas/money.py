@@ -25,7 +25,7 @@ def worst_case(stage: Stage, biz: Biz, pool: str = MAIN_POOL, gb: float = DEFAUL
     than that are asked for before they are stored.
 
     >>> worst_case(Stage(), Biz())
-    700204
+    700383
     """
     pool_of_proxies = proxies_of(stage, biz, pool)
     proxies = None if pool_of_proxies is None else stage.proxies.get(pool_of_proxies)

@@ -13,10 +13,12 @@ from crawlfleet.fleet.quotas.models import (
     Booked,
     Limit,
     Standing,
+    TermsOfOpen,
     Window,
     every_limit,
     for_tenant,
     limits_at,
+    limits_of_jobs,
     window_of,
 )
 from crawlfleet.fleet.quotas.mongo import Ceiling, MongoCeilings
@@ -129,16 +131,21 @@ class QuotaLedgers:
         nonce, used = self.ceilings.open(one.limit, one.window, fresh, stale, now)
         return self.redis.open(one.limit, one.window, nonce, used, stale)
 
-    def used_up(self, tree: Tree, now: datetime) -> list[Standing]:
-        """Read which quotas of tenants, their users and bizs nothing can begin under.
+    def used_up(self, tree: Tree, now: datetime, jobs: TermsOfOpen | None = None) -> list[Standing]:
+        """Read which quotas of tenants, users, bizs and open ``jobs`` nothing can begin under.
 
-        Of users without quotas of their own those are known that workers had too little left of.
+        Of jobs, and of users without quotas of their own, those are known that workers had too
+        little left of.
         """
         limits = dict.fromkeys(every_limit(tree))
-        for tenant, document in sorted(tree.tenants.items()):
-            if document.user_quotas:
-                paths = self.redis.used_up(tenant)
+        for tenant in sorted(tree.tenants.keys() | tree.bizs.keys()):
+            document = tree.tenants.get(tenant)
+            has_users = document is not None and bool(document.user_quotas)
+            paths = self.redis.used_up(tenant) if has_users or jobs is not None else []
+            if has_users:
                 limits |= dict.fromkeys(limits_at(tree, tenant, paths, now))
+            if jobs is not None:
+                limits |= dict.fromkeys(limits_of_jobs(tree, tenant, paths, jobs, now))
         found = (for_tenant(one, tree) for one in self.standings(list(limits), now))
         return [standing for standing in found if standing.is_used_up]
 

@@ -95,13 +95,21 @@ class MongoJobs(JobLists):
         """Read what a job says of quotas; None where there is no such job."""
         return self.quota_terms_of(tenant, biz, [name]).get(name)
 
-    def quota_terms_of(self, tenant: str, biz: str, names: Sequence[str]) -> dict[str, JobTerms]:
+    def quota_terms_of(
+        self, tenant: str, biz: str, names: Sequence[str], **those: bool
+    ) -> dict[str, JobTerms]:
         """Read what jobs of a biz say of quotas, by their names; nothing of those not known."""
         path = f"{tenant}/{biz}/"
-        match = {"_id": {"$in": [path + name for name in names]}}
+        match: Document = {"_id": {"$in": [path + name for name in names]}, **those}
         with border():
             found = list(self._jobs().find(match, {"quotas": True, "user": True}))
         return {one.pop("_id").removeprefix(path): msgspec.convert(one, JobTerms) for one in found}
+
+    def quota_terms_of_open(
+        self, tenant: str, biz: str, names: Sequence[str]
+    ) -> dict[str, JobTerms]:
+        """Read what jobs of a biz say of quotas that have not ended, by their names."""
+        return self.quota_terms_of(tenant, biz, names, open=True)
 
     def set_quotas(self, key: tuple[str, str, str], quotas: Sequence[Quota]) -> bool:
         """Replace the quotas of a job that was ordered; False where there is none of that name."""

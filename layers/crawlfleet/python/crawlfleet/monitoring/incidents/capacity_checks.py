@@ -264,6 +264,9 @@ def unknown_of_quotas(tree: Tree) -> Iterator[str]:
     for tenant, document in tree.tenants.items():
         if document.user_quotas:
             yield key_of(Kind.QUOTA_USED_UP, Place(tenant=tenant))
+    # Jobs have some, too.
+    for queue_key in tree.queues():
+        yield key_of(Kind.QUOTA_USED_UP, Place(tenant=queue_key.tenant, biz=queue_key.biz))
 
 
 def _place_of_quota(quota: UsedUpQuota) -> Place:

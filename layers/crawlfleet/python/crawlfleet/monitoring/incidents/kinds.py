@@ -233,8 +233,8 @@ _TABLE: Final = {
     Kind.QUOTA_USED_UP: _warning(
         "a quota is used up",
         "What is under it waits for its next period, or ends: `crawlfleet quota show` says which,"
-        " how much was used and when it goes on. Raise it in the document of the tenant or the biz"
-        " if it is to go on before that.",
+        " how much was used and when it goes on. Raise it in the document of the tenant or the biz,"
+        " or with `crawlfleet quota set` where it is a job's, if it is to go on before that.",
     ),
     Kind.SCHEDULER_FAULTS: _warning(
         "not all of its work is done",
