@@ -262,6 +262,36 @@ def test_a_url_that_was_not_crawled_is_explained(
     assert why in said.out
 
 
+def test_a_page_that_a_limit_of_its_job_keeps_is_explained_by_that_limit(
+    user: User, site: str
+) -> None:
+    """One that ends at its limit, and one whose requests wait for the next day's."""
+    pages = [word for n in range(CHAPTERS) for word in ("--url", f"{site}/limited-{n}")]
+    start = ("job", "start", BIZ, "--rule", "chapter", *pages)
+    assert user(*start, "--name", "ends", "--quota", "requests=1", "--wait").code == 1
+
+    # Which page had the one request is not said: it is the one that did not end for the limit.
+    [ended, *_] = [
+        row["url"]
+        for row in user("dead", "list", BIZ, "--job", "ends", "--json").rows
+        if row["reason"] == "QuotaExceeded"
+    ]
+    said = user("explain", BIZ, ended)
+    assert said.code == 0, said
+    assert "job ends" in said.out
+    assert "1 requests in all" in said.out
+
+    assert user(*start, "--name", "waits", "--quota", "requests=1/day").code == 0
+
+    def waits() -> bool:
+        rows = user("requests", BIZ, "--job", "waits", "--state", "pending", "--json").rows
+        answers = [user("explain", BIZ, row["id"]).out for row in rows[:1]]
+        return any("of this day" in answer and "goes on at" in answer for answer in answers)
+
+    eventually(waits, what="a page of it waits for the next day")
+    assert user("job", "cancel", BIZ, "waits").code == 0
+
+
 def test_records_are_found_by_run_rule_time_host_and_field(user: User, site: str) -> None:
     user.job("june", "--rule", "chapter", "--url", f"{site}/chapter-2")
     host = site.removeprefix("http://").partition(":")[0]
@@ -311,7 +341,8 @@ def test_advice_that_is_printed_does_what_it_says(
     put(cloud, config, mended)
 
     [command] = set(re.findall(r"crawlfleet (dead replay [^`\n]*?--current-rule)", advised))
-    words = shlex.split(command.replace("BIZ", BIZ).replace("ID", dead))
+    words = shlex.split(command)
+    assert words[:4] == ["dead", "replay", BIZ, dead]
 
     def read() -> bool:
         # The rule is in force within seconds; until then a replay dies as before.

@@ -94,7 +94,7 @@ def test_a_spider_is_put_twice_shown_listed_and_deleted(crawlfleet):
     ]
     assert len(crawlfleet("spider", "list", BIZ, "--json").rows()) == 2
     assert crawlfleet("spider", "delete", BIZ, "shop").out == "shop deleted\n"
-    refused(crawlfleet("spider", "show", BIZ, "shop"), 4, "'shop'", "crawlfleet spider list BIZ")
+    refused(crawlfleet("spider", "show", BIZ, "shop"), 4, "'shop'", f"crawlfleet spider list {BIZ}")
     refused(crawlfleet("spider", "delete", BIZ, "shop", "--json"), 4, "'shop'")
 
 
@@ -104,7 +104,7 @@ def test_a_spider_that_schedules_start_is_not_deleted_and_it_is_said_which(crawl
 
     done = crawlfleet("spider", "delete", BIZ, "shop")
 
-    refused(done, 1, "nightly", "crawlfleet schedule list BIZ")
+    refused(done, 1, "nightly", f"crawlfleet schedule list {BIZ}")
 
 
 def test_a_schedule_is_put_previewed_paused_resumed_run_and_deleted(crawlfleet):
@@ -137,7 +137,10 @@ def test_a_schedule_is_put_previewed_paused_resumed_run_and_deleted(crawlfleet):
     assert again.out == f"{run['job']} expanding, 10 tasks\n"
     assert f"crawlfleet job wait docs {run['job']}" in again.err
     refused(
-        crawlfleet("schedule", "run", BIZ, "nightly"), 1, run["job"], "crawlfleet job show BIZ JOB"
+        crawlfleet("schedule", "run", BIZ, "nightly"),
+        1,
+        run["job"],
+        f"crawlfleet job show {BIZ} JOB",
     )
     shown = crawlfleet("schedule", "show", BIZ, "nightly")
     for words in ("kind=old", "queue"):
@@ -148,7 +151,7 @@ def test_a_schedule_is_put_previewed_paused_resumed_run_and_deleted(crawlfleet):
     }
     for command in ("show", "delete", "pause", "resume", "run", "next", "versions"):
         refused(
-            crawlfleet("schedule", command, BIZ, "nightly"), 4, "'nightly'", "schedule list BIZ"
+            crawlfleet("schedule", command, BIZ, "nightly"), 4, "'nightly'", f"schedule list {BIZ}"
         )
 
 
@@ -211,7 +214,7 @@ def test_a_job_is_started_and_waited_for_and_what_failed_is_retried(crawlfleet, 
     a_learnt_run(MongoDemands(world.own.nodes), world.tenants["acme"], "april", "shop")
     assert [row["spider"] for row in crawlfleet("demands", BIZ, "--json").rows()] == ["shop"]
     assert "0.10 / 0.10 kB/s" in crawlfleet("demands", BIZ, "shop").out
-    refused(crawlfleet("demands", BIZ, "never"), 4, "'never'", "crawlfleet demands BIZ")
+    refused(crawlfleet("demands", BIZ, "never"), 4, "'never'", f"crawlfleet demands {BIZ}")
 
 
 def test_a_place_that_is_left_open_is_refused_with_the_option_that_fills_it(crawlfleet):
@@ -246,9 +249,13 @@ def test_jobs_of_patterns_and_of_files_are_started_listed_and_cancelled(crawlfle
     ]
     rows = crawlfleet("job", "list", BIZ, "--state", "expanding", "--json").rows()
     assert [row["name"] for row in rows] == ["pages"]
-    refused(crawlfleet("job", "retry", BIZ, "urls"), 1, "cancelled", "crawlfleet job show BIZ NAME")
+    refused(
+        crawlfleet("job", "retry", BIZ, "urls"), 1, "cancelled", f"crawlfleet job show {BIZ} urls"
+    )
     for command in ("show", "wait", "cancel", "retry"):
-        refused(crawlfleet("job", command, BIZ, "never"), 4, "'never'", "crawlfleet job list BIZ")
+        refused(
+            crawlfleet("job", command, BIZ, "never"), 4, "'never'", f"crawlfleet job list {BIZ}"
+        )
 
 
 def test_a_job_takes_as_many_urls_as_a_schedule_and_of_more_it_is_said_where_they_go(
@@ -287,12 +294,14 @@ def test_a_job_that_nobody_named_says_what_it_is_a_run_of(crawlfleet):
 
 
 def test_what_is_wrong_with_an_order_is_said_with_what_to_do(crawlfleet, world, standing_door):
-    refused(crawlfleet("job", "start", BIZ, "--spider", "never"), 4, "'never'", "spider list BIZ")
+    refused(
+        crawlfleet("job", "start", BIZ, "--spider", "never"), 4, "'never'", f"spider list {BIZ}"
+    )
     refused(crawlfleet("job", "start", BIZ, *PAGES, "--pool", "none"), 2, "pool: ")
     refused(crawlfleet("job", "start", "never", *PAGES), 4, "'never'", "crawlfleet config push")
     crawlfleet("job", "start", BIZ, *PAGES, "--name", "june")
     taken = crawlfleet("job", "start", BIZ, *PAGES[:-2], "--name", "june")
-    refused(taken, 1, "'june'", "choose another name", "crawlfleet job show BIZ NAME")
+    refused(taken, 1, "'june'", "choose another name", f"crawlfleet job show {BIZ} june")
     for key in ("unheard-of", standing_door.keys["nobody"]):
         stranger = crawlfleet("job", "list", BIZ, "--api-key", key)
         refused(stranger, 2, "Check the key")
@@ -306,6 +315,8 @@ def test_too_many_open_jobs_are_reported_with_what_ends_one(crawlfleet, world):
     crawlfleet(*SCHEDULE, *PAGES)
     assert crawlfleet("job", "start", BIZ, *PAGES, "--name", "june").code == 0
 
-    refused(crawlfleet("job", "start", BIZ, *PAGES), 1, "1 open jobs", "crawlfleet job cancel BIZ")
+    refused(
+        crawlfleet("job", "start", BIZ, *PAGES), 1, "1 open jobs", f"crawlfleet job cancel {BIZ}"
+    )
     refused(crawlfleet("schedule", "run", BIZ, "nightly"), 1, "1 open jobs")
     assert json.loads(crawlfleet("job", "show", BIZ, "june", "--json").out)["state"] == "expanding"
