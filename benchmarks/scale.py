@@ -50,6 +50,10 @@ class Scale:
     quota_workers: int
     match_subscribers: int
     match_items: int
+    isolation_pages: int
+    isolation_seconds: float
+    isolation_part: float
+    isolation_each: bool
 
 
 FULL: Final = Scale(
@@ -95,6 +99,11 @@ FULL: Final = Scale(
     quota_workers=10_000,
     match_subscribers=100_000,
     match_items=5_000,
+    isolation_pages=8_000,
+    isolation_seconds=6.0,
+    # Of 5,000,000 submissions, and tasks of a job.
+    isolation_part=0.01,
+    isolation_each=True,
 )
 QUICK: Final = Scale(
     rounds=1,
@@ -138,4 +147,8 @@ QUICK: Final = Scale(
     quota_workers=1_000,
     match_subscribers=5_000,
     match_items=500,
+    isolation_pages=5_000,
+    isolation_seconds=4.0,
+    isolation_part=0.002,
+    isolation_each=False,
 )

@@ -9,7 +9,7 @@ from tests.kit.requests import Done, State
 from tests.kit.worker import DEFERRED_BATCHES, DEFERRED_BYTES, PAUSES, Settler
 from tests.kit.worlds.doubles import Failing
 from tests.kit.worlds.memory import DOCS, OTHER, make_tree
-from tests.kit.worlds.worker import Parts, states, submitted
+from tests.kit.worlds.worker import Parts, states, submitted, until
 
 URLS = [f"https://example.org/{n}" for n in range(12)]
 
@@ -83,3 +83,45 @@ def test_an_outcome_of_another_queue_is_stored_though_one_is_away(world):
 
     assert states(world, stand.ids) == [State.LEASED] * len(URLS)
     assert states(world, theirs, OTHER) == [State.DONE] * len(theirs)
+
+
+def test_what_one_tenant_stores_for_long_keeps_no_other_waiting(world):
+    """What others have ended meanwhile is stored beside it."""
+    world.tree = make_tree(world.biz, batch=len(URLS))
+    slow = submitted(world, *URLS)
+    parts = Parts(world, pauses=PAUSES)
+    session, in_flight, threaded = parts.session, parts.session.in_flight, parts.session.threaded
+    began, go = asyncio.Event(), asyncio.Event()
+
+    async def held(function, *args, **kwargs):
+        """Keep what is stored of the usual tenant waiting."""
+        if args and args[0] == DOCS:
+            began.set()
+            await go.wait()
+        return await threaded(function, *args, **kwargs)
+
+    def end_all() -> None:
+        for leased in parts.leases.take().leased:
+            in_flight.add(leased)
+            in_flight.end(leased, Done(()))
+
+    async def run():
+        session.threaded = held
+        settler = Settler(session, parts.leases, parts.telemetry)
+        settling = asyncio.create_task(settler.run())
+        end_all()
+        settler.wake()
+        await until(began.is_set)
+        theirs = submitted(world, *URLS[:2], tenant="acme")
+        end_all()
+        settler.wake()
+        await until(lambda: states(world, theirs, OTHER) == [State.DONE] * len(theirs))
+        before = states(world, slow)
+        go.set()
+        await until(lambda: not in_flight.ended)
+        settling.cancel()
+        await asyncio.gather(settling, return_exceptions=True)
+        return before
+
+    assert asyncio.run(run()) == [State.LEASED] * len(URLS)
+    assert states(world, slow) == [State.DONE] * len(URLS)

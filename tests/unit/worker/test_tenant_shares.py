@@ -11,7 +11,14 @@ from tests.kit.config import Tenant
 from tests.kit.kernel import QueueKey
 from tests.kit.politeness import LocalScheduler
 from tests.kit.requests import Submission
-from tests.kit.worker import SteadyTime, TenantShares, Worker
+from tests.kit.worker import (
+    AHEAD_SECONDS,
+    SteadyTime,
+    TenantShares,
+    TenantSlots,
+    Worker,
+    store_cost,
+)
 from tests.kit.worlds.memory import World, make_biz, make_tree
 from tests.kit.worlds.worker import Parts, until
 
@@ -150,15 +157,128 @@ def test_what_runs_counts_before_it_has_ended():
     assert shares.first(["acme", "default"]) == "default"
 
 
-@pytest.mark.parametrize("phase", ["lease", "claim", "turn", "extract", "store"])
+@pytest.mark.parametrize("phase", ["lease", "claim", "turn", "extract", "seed"])
 def test_what_holds_up_all_others_counts(phase):
-    """Leasing, reading and storing are done one after another, whoever it is for."""
+    """Leasing, reading and making requests are done one after another, whoever it is for."""
     shares, tree = TenantShares(SteadyTime(lambda: 0.0)), make_tree()
     shares.order(tree, ["acme", "default"], {})
 
     shares.spend(QueueKey("acme", "docs", "main"), phase, 1.0)
 
     assert shares.order(tree, ["acme", "default"], {}) == ["default", "acme"]
+
+
+def test_storing_counts_by_what_it_takes_most_of_its_places_or_of_the_processor():
+    """A page with a thousand links keeps the processor busy, and so everybody else."""
+    assert store_cost(seconds=3.0, cpu_seconds=0.1) == 1.0
+    assert store_cost(seconds=3.0, cpu_seconds=2.9) == 2.9
+
+
+def test_a_tenant_is_ahead_once_it_took_more_than_others_with_work_by_its_share():
+    shares, tree = TenantShares(SteadyTime(lambda: 0.0)), make_tree()
+    shares.order(tree, ["acme", "default"], {})
+    shares.charge("acme", AHEAD_SECONDS)
+    assert not shares.is_ahead("acme", ["acme", "default"])
+
+    shares.charge("acme", 0.1)
+
+    assert shares.is_ahead("acme", ["acme", "default"])
+    assert not shares.is_ahead("acme", ["acme"])
+    assert not shares.is_ahead("default", ["acme", "default"])
+
+
+class Slots:
+    """Three slots, and the order in which tenants had them."""
+
+    def __init__(self, *, is_shared: bool = True, took: dict[str, float] | None = None) -> None:
+        took = took or {}
+        self.had: list[str] = []
+        self._go = asyncio.Event()
+        self._slots = TenantSlots(
+            3, lambda ones: min(ones, key=lambda one: took.get(one, 0.0)), lambda: is_shared
+        )
+
+    def ask(self, tenant: str) -> asyncio.Task[None]:
+        return asyncio.create_task(self._have(tenant))
+
+    async def _have(self, tenant: str) -> None:
+        async with self._slots.of(tenant):
+            self.had.append(tenant)
+            await self._go.wait()
+
+    async def begun(self) -> list[str]:
+        """Let everybody go on as far as they can; who has had a slot."""
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return self.had
+
+    def leave(self) -> None:
+        self._go.set()
+
+
+def test_a_tenant_alone_has_all_slots():
+    async def run():
+        slots = Slots(is_shared=False)
+        asked = [slots.ask("greedy") for _ in range(4)]
+        begun = list(await slots.begun())
+        slots.leave()
+        await asyncio.gather(*asked)
+        return begun
+
+    assert asyncio.run(run()) == ["greedy"] * 3
+
+
+def test_while_several_have_work_none_has_the_last_slot_and_who_comes_has_it_at_once():
+    async def run():
+        slots = Slots()
+        asked = [slots.ask("greedy") for _ in range(9)]
+        alone = list(await slots.begun())
+        asked.append(slots.ask("small"))
+        both = list(await slots.begun())
+        slots.leave()
+        await asyncio.gather(*asked)
+        return alone, both, Counter(slots.had)
+
+    alone, both, all_of_them = asyncio.run(run())
+    assert alone == ["greedy"] * 2
+    assert both == ["greedy", "greedy", "small"]
+    assert all_of_them == {"greedy": 9, "small": 1}
+
+
+def test_a_free_slot_goes_to_who_took_least_of_those_that_wait():
+    async def run():
+        slots = Slots(took={"greedy": 9.0, "mid": 5.0, "small": 1.0})
+        first = [slots.ask(one) for one in ("mid", "mid", "small")]
+        await slots.begun()
+        waiting = [slots.ask(one) for one in ("greedy", "mid", "small")]
+        await slots.begun()
+        slots.leave()
+        await asyncio.gather(*first, *waiting)
+        return slots.had[3:]
+
+    assert asyncio.run(run()) == ["small", "mid", "greedy"]
+
+
+@pytest.mark.parametrize("place", [0, 1, 2], ids=["has one", "gets one", "waits"])
+def test_who_is_cancelled_leaves_no_slot_behind(place):
+    async def run():
+        slots = Slots(is_shared=False)
+        asked = [slots.ask("greedy") for _ in range(2)]
+        await slots.begun()
+        asked.append(slots.ask("greedy"))
+        if place == 2:
+            asked.append(slots.ask("small"))
+            await slots.begun()
+        asked.pop(0 if place == 0 else -1).cancel()
+        await slots.begun()
+        before = len(slots.had)
+        room = [slots.ask("small") for _ in range(3)]
+        begun = len(await slots.begun()) - before
+        slots.leave()
+        await asyncio.gather(*asked, *room)
+        return begun
+
+    assert asyncio.run(run()) == (0 if place == 2 else 1)
 
 
 def test_what_is_leased_counts_by_what_requests_of_its_tenant_took(world):

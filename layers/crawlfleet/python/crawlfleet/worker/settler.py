@@ -1,23 +1,29 @@
 """Store what became of requests: outcomes in batches, queue by queue, whatever fails (SPEC.md A7).
 
+Each tenant's are stored by themselves, so that nobody waits for what another one stores; of the few
+places where that goes on each has its part (worker.shares).
+
 What cannot be stored yet is tried again; what can never be stored becomes a dead letter; what not
 even that can be is left to its lease, with a warning.
 """
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from crawlfleet.config.documents.biz import Biz
 from crawlfleet.kernel.errors import StoreError
 from crawlfleet.kernel.log import warn
+from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.tracing import Span
 from crawlfleet.requests.leased import LeasedRequest
-from crawlfleet.requests.outcomes import UNSTORABLE, Dead, Done, Outcome, Retry
+from crawlfleet.requests.outcomes import UNSTORABLE, Dead, Done, Outcome, Retry, Settled
 from crawlfleet.worker.in_flight import by_queue
-from crawlfleet.worker.leases import Leases
+from crawlfleet.worker.leases import Leases, Outcomes
 from crawlfleet.worker.session import Session
-from crawlfleet.worker.shares import SETTLED_QUEUES
+from crawlfleet.worker.shares import SETTLED_QUEUES, TenantSlots, store_cost
 from crawlfleet.worker.telemetry import Telemetry
 
 #: Outcomes are stored when there are this many, or the oldest is old enough.
@@ -34,7 +40,10 @@ class Settler:
         self._leases = leases
         self._telemetry = telemetry
         self._ended = asyncio.Event()
-        self._queues = asyncio.Semaphore(SETTLED_QUEUES)
+        self._slots = TenantSlots(
+            SETTLED_QUEUES, session.shares.first, lambda: len(session.in_flight.by_tenant()) > 1
+        )
+        self._settling: dict[str, asyncio.Task[None]] = {}
 
     def wake(self) -> None:
         """Note that there is an outcome more."""
@@ -43,15 +52,39 @@ class Settler:
     async def run(self) -> None:
         """Store what ends, for ever."""
         pauses = self._session.services.pauses
-        while True:
-            await self._ended.wait()
-            if self._in_flight.ended < SETTLE_COUNT:
-                await asyncio.sleep(pauses.settle)
-            self._ended.clear()
-            await self._telemetry.report_hosts()
-            if not await self.settle(self._in_flight.outcomes()):
-                await asyncio.sleep(pauses.settle_again)
-                self._ended.set()
+        try:
+            while True:
+                await self._ended.wait()
+                if self._in_flight.ended < SETTLE_COUNT:
+                    await asyncio.sleep(pauses.settle)
+                self._ended.clear()
+                await self._telemetry.report_hosts()
+                self._begin()
+        finally:
+            settling = list(self._settling.values())
+            for task in settling:
+                task.cancel()
+            await asyncio.gather(*settling, return_exceptions=True)
+
+    def _begin(self) -> None:
+        """Begin to store what has ended of tenants of which nothing is being stored."""
+        by_tenant: dict[str, dict[LeasedRequest, Outcome]] = defaultdict(dict)
+        for leased, end in self._in_flight.outcomes().items():
+            by_tenant[leased.queue_key.tenant][leased] = end
+        for tenant in by_tenant.keys() - self._settling.keys():
+            task = asyncio.create_task(self._settle_tenant(tenant, by_tenant[tenant]))
+            self._settling[tenant] = task
+
+    async def _settle_tenant(
+        self, tenant: str, outcomes: Mapping[LeasedRequest, Outcome]
+    ) -> None:
+        try:
+            if not await self.settle(outcomes):
+                await asyncio.sleep(self._session.services.pauses.settle_again)
+        finally:
+            del self._settling[tenant]
+        if self._in_flight.ended:
+            self._ended.set()
 
     async def settle(self, outcomes: Mapping[LeasedRequest, Outcome]) -> bool:
         """Store outcomes queue by queue; False when a store did not answer, to be tried again."""
@@ -71,9 +104,9 @@ class Settler:
         queue_key, started = part[0].queue_key, time.perf_counter()
         pairs = [(leased.claim, outcomes[leased]) for leased in part]
         try:
-            async with self._queues:
+            async with self._slots.of(queue_key.tenant):
                 settled = await self._session.threaded(
-                    self._leases.settle, queue_key, part[0].biz, pairs
+                    self._store, queue_key, part[0].biz, pairs
                 )
         except StoreError as error:
             if not error.retryable:
@@ -98,6 +131,16 @@ class Settler:
             await self._session.call(self._session.traces.send, spans)
         self._session.account.add(queue_key, "store", time.perf_counter() - started)
         return True
+
+    def _store(self, queue_key: QueueKey, biz: Biz, pairs: Outcomes) -> Settled:
+        """Store outcomes, and charge it; it blocks."""
+        began, cpu = self._session.services.steady.now(), time.thread_time()
+        try:
+            return self._leases.settle(queue_key, biz, pairs)
+        finally:
+            seconds = self._session.services.steady.now() - began
+            cost = store_cost(seconds, time.thread_time() - cpu)
+            self._session.shares.charge(queue_key.tenant, cost)
 
     async def _settle_apart(
         self,

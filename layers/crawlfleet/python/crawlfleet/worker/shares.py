@@ -6,7 +6,11 @@ no command to Redis and no counter that workers share. What a tenant takes is se
 - of its runners, each second of one, whether it waits for a slow site or not, divided by how many
   there are: slow hosts are no loophole;
 - of its event loop, which reads pages one after another, and of what leases: each second whole;
-- of what stores outcomes, divided by how many do.
+- of what stores outcomes, divided by how many do; or of the processor, where that takes longer, as
+  for a page with a thousand links: nothing else goes on here meanwhile;
+- of what makes requests of its seeds.
+
+What stores outcomes has places for a few tenants' at once; :class:`TenantSlots` hands them out.
 
 Runners' seconds count as they pass. What is leased and has not ended is charged what requests of
 its tenant took on average; its end takes that back. Of what waits for a runner the tenant that took
@@ -17,9 +21,11 @@ no other has any. Beyond its part it is leased nothing once the worker is full; 
 leased its part at once, beside what is there, up to :data:`MOST_OVER` times of what fits.
 """
 
+import asyncio
 import threading
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from typing import Final
 
 from crawlfleet.config.documents.biz import FleetLimits, Tree
@@ -30,16 +36,24 @@ from crawlfleet.kernel.time import SteadyTime
 
 #: Queues whose outcomes are stored at once.
 SETTLED_QUEUES: Final = 3
-#: Seconds of a worker that a second of a phase is, where that is not a runner's.
-COSTS: Final = {
-    **dict.fromkeys(("lease", "claim", "turn", "extract"), 1.0),
-    "store": 1 / SETTLED_QUEUES,
-}
+#: Phases of which each second is one of the worker, as no other tenant has it.
+WHOLE: Final = frozenset(("lease", "claim", "turn", "extract", "seed"))
 #: What a request takes of a runner until any of its tenant has ended, and how fast that is learnt.
 GUESS_SECONDS: Final = 1.0
 LEARNT_PART: Final = 1 / 8
 #: What tenants that come late are leased beside what fits.
 MOST_OVER: Final = 2
+#: A tenant that took so much more of the worker than another one with work makes no more of it.
+AHEAD_SECONDS: Final = 1.0
+
+
+def store_cost(seconds: float, cpu_seconds: float) -> float:
+    """Return the seconds of a worker that storing took: of its places, or of its processor.
+
+    >>> store_cost(0.3, 0.01), store_cost(0.3, 0.25)
+    (0.09999999999999999, 0.25)
+    """
+    return max(seconds / SETTLED_QUEUES, cpu_seconds)
 
 
 def places(limits: FleetLimits) -> int:
@@ -63,9 +77,13 @@ class TenantShares:
 
     def spend(self, queue_key: QueueKey, phase: str, seconds: float) -> None:
         """Charge a phase of the work; what runners wait for is charged as it passes."""
-        if cost := COSTS.get(phase):
-            with self._lock:
-                self._charge(queue_key.tenant, cost * seconds)
+        if phase in WHOLE:
+            self.charge(queue_key.tenant, seconds)
+
+    def charge(self, tenant: str, cost: float) -> None:
+        """Charge seconds of the worker."""
+        with self._lock:
+            self._charge(tenant, cost)
 
     def began(self, tenant: str) -> None:
         """Note that a runner has begun with a request."""
@@ -106,6 +124,13 @@ class TenantShares:
 
             return min(found, key=key)
 
+    def is_ahead(self, tenant: str, others: Iterable[str]) -> bool:
+        """Tell whether a tenant took more than its part, while others have work."""
+        with self._lock:
+            self._pass()
+            most = self._fair.taken(tenant) - AHEAD_SECONDS
+            return any(self._fair.taken(one) < most for one in others if one != tenant)
+
     def passed(self, tenant: str) -> None:
         """Note that nothing came of whose turn it was."""
         with self._lock:
@@ -132,6 +157,64 @@ class TenantShares:
 
     def _charge(self, tenant: str, cost: float) -> None:
         self._fair.spend(tenant, self._shares.get(tenant, 1.0), cost)
+
+
+class TenantSlots:
+    """Slots that tenants have for a while; a free one goes to who took least of those that wait.
+
+    While several tenants have work none has the last slot: who comes next never waits for all that
+    another one has begun. Used from one event loop.
+    """
+
+    def __init__(
+        self, count: int, first: Callable[[Iterable[str]], str], is_shared: Callable[[], bool]
+    ) -> None:
+        self._count, self._first, self._is_shared = count, first, is_shared
+        self._held: Counter[str] = Counter()
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    @asynccontextmanager
+    async def of(self, tenant: str) -> AsyncIterator[None]:
+        """Have a slot, once there is one for this tenant."""
+        coming = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(tenant, deque()).append(coming)
+        self._hand_out()
+        try:
+            await coming
+        except asyncio.CancelledError:
+            if coming.done() and not coming.cancelled():
+                self._leave(tenant)
+            else:
+                self._forget(tenant, coming)
+            raise
+        try:
+            yield
+        finally:
+            self._leave(tenant)
+
+    def _leave(self, tenant: str) -> None:
+        self._held[tenant] -= 1
+        self._hand_out()
+
+    def _forget(self, tenant: str, coming: "asyncio.Future[None]") -> None:
+        part = self._waiting[tenant]
+        part.remove(coming)
+        if not part:
+            del self._waiting[tenant]
+
+    def _hand_out(self) -> None:
+        free = self._count - self._held.total()
+        while free > 0:
+            most = max(1, self._count - 1) if self._is_shared() else self._count
+            able = [one for one in self._waiting if self._held[one] < most]
+            if not able:
+                return
+            tenant = self._first(able)
+            coming = self._waiting[tenant][0]
+            self._forget(tenant, coming)
+            self._held[tenant] += 1
+            free -= 1
+            coming.set_result(None)
 
 
 def is_full(in_flight: Mapping[str, int], waiting: Mapping[str, int], limits: FleetLimits) -> bool:
