@@ -14,6 +14,13 @@ from crawlfleet.streams.filters import (
     excluded,
     is_anchored,
 )
+from crawlfleet.streams.holds import (
+    DRIFT,
+    KEEP_SECONDS,
+    LEASE_SECONDS,
+    OFFER_SECONDS,
+    ReaderHold,
+)
 from crawlfleet.streams.matching import Matcher
 from crawlfleet.streams.packing import Packing, RuleLimits, channels, least, repack
 from crawlfleet.streams.parsing import (
@@ -23,5 +30,6 @@ from crawlfleet.streams.parsing import (
     MOST_TERMS,
     parse,
 )
+from crawlfleet.streams.redis import RedisHolds, hold_key
 from crawlfleet.streams.sources import NOTHING, Source, Subscription, needed, reload, worker_of
 from crawlfleet.streams.text import fold, hashtags, is_whole, mentions, occurrences

@@ -1,7 +1,8 @@
 """Sources and subscribers: streams that many share (SPEC.md D3 to D10).
 
 1. A filter says in one line what a subscriber wants (``parsing``, ``filters``, ``text``).
-2. Subscriptions to a channel share sources, each read by one worker (``sources``).
+2. Subscriptions to a channel share sources, each read by one worker (``sources``),
+   which holds its channel meanwhile (``holds``, ``redis``).
 3. The terms of a channel are packed into the rules that it takes (``packing``).
 4. One pass over an item finds the subscribers that want it (``matching``).
 """
