@@ -106,10 +106,12 @@ def read_by(rule: str, *, current: bool = True, mostly_empty: bool = False) -> R
     )
 
 
-def fired(outcome: str | None) -> Schedule:
+def fired(outcome: str | None, late: float = 0, **more: str) -> Schedule:
     at = datetime(2026, 1, 2, tzinfo=UTC)
-    last = outcome and Outcome(outcome=outcome, fire_at=at, at=at, why="no such rule")
-    return Schedule(name="nightly", cron="0 3 * * *", rule="page", last_outcome=last or None)
+    found = at + timedelta(seconds=late)
+    last = outcome and Outcome(outcome=outcome, fire_at=at, at=found, why="no such rule")
+    of = {"name": "nightly", "cron": "0 3 * * *", "rule": "page", **more}
+    return Schedule(**of, last_outcome=last or None)
 
 
 CASES = {
@@ -398,6 +400,28 @@ CASES = {
     ),
     "a fire failed": (
         lambda: F.of_schedules("docs", [fired("failed"), fired("started"), fired(None)]),
+        [(Level.LOOK, "schedule nightly, of rule page, could not start its job: no such rule")],
+    ),
+    "a fire waits": (
+        lambda: F.of_schedules(
+            "docs",
+            [
+                fired("waiting", 299),
+                fired("waiting", 300),
+                fired("waiting", 900, overlap="queue"),
+            ],
+        ),
+        [(Level.LOOK, "schedule nightly, of rule page, could not start its job: no such rule")],
+    ),
+    "a fire was left out": (
+        lambda: F.of_schedules(
+            "docs",
+            [
+                fired("skipped"),
+                fired("skipped", overlap="skip"),
+                fired("skipped", missed="skip"),
+            ],
+        ),
         [(Level.LOOK, "schedule nightly, of rule page, could not start its job: no such rule")],
     ),
     "rules can be tried": (

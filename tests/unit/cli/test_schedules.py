@@ -162,3 +162,37 @@ def test_a_wrong_schedule_is_refused_with_its_field(crawlfleet, api):
     assert (wrong.code, "cron: " in wrong.err) == (2, True)
     assert crawlfleet("schedule", "put", BIZ, "x", "--cron", "* * * * *", "--url", URL).code == 2
     assert KEY not in wrong.err
+
+
+@pytest.mark.parametrize(
+    ("outcome", "became"),
+    [
+        ("failed", "could not start its job"),
+        ("waiting", "waits to start its job"),
+        ("skipped", "was skipped"),
+    ],
+)
+def test_a_list_says_of_a_fire_that_started_no_job_why(crawlfleet, api, outcome, became):
+    options = ("--cron", "0 3 * * *", "--rule", "article", "--url", URL)
+    for name in ("nightly", "weekly"):
+        crawlfleet("schedule", "put", BIZ, name, *options)
+    api.schedules["nightly"]["last_outcome"] = FAILED | {"outcome": outcome}
+    api.schedules["weekly"]["last_outcome"] = FAILED | {"outcome": "started", "job": "w", "why": ""}
+
+    shown = " ".join(crawlfleet("schedule", "list", BIZ).err.split())
+
+    why = f"nightly: the fire of 2026-01-02 00:00:00Z {became}: this biz has no rule 'article'"
+    assert why in shown
+    assert "weekly:" not in shown
+
+
+def test_a_list_says_of_many_fires_that_started_no_job_how_many_there_are(crawlfleet, api):
+    options = ("--cron", "0 3 * * *", "--rule", "article", "--url", URL)
+    for number in range(12):
+        crawlfleet("schedule", "put", BIZ, f"n{number:02}", *options)
+        api.schedules[f"n{number:02}"]["last_outcome"] = FAILED
+
+    shown = crawlfleet("schedule", "list", BIZ).err
+
+    assert shown.count("could not start its job") == 10
+    assert f"and 2 more: `crawlfleet schedule show {BIZ} NAME` says why" in " ".join(shown.split())

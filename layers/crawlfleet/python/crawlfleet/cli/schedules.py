@@ -1,8 +1,9 @@
 """``crawlfleet schedule``: timed collections."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
@@ -13,6 +14,15 @@ from crawlfleet.cli.terminal import say
 
 if TYPE_CHECKING:
     from crawlfleet.sdk import Client, NextRun, Schedule
+
+#: Fires of which a list says why they have started no job.
+_MOST_REASONS: Final = 10
+_BECAME: Final = defaultdict(
+    lambda: "started no job",
+    failed="could not start its job",
+    waiting="waits to start its job",
+    skipped="was skipped",
+)
 
 
 @click.group()
@@ -28,7 +38,23 @@ def list_all(fleet: "Client", biz: str, as_json: bool) -> int:
     if not found and not as_json:
         console.note("there are none: `crawlfleet schedule put --help` says how one is made")
         return Exit.FINE
-    return console.answer({"schedules": found}, as_json, lambda _: _show(found))
+    code = console.answer({"schedules": found}, as_json, lambda _: _show(found))
+    if not as_json:
+        _tell_why(biz, found)
+    return code
+
+
+def _tell_why(biz: str, found: "Sequence[Schedule]") -> None:
+    """Say of fires that have started no job why."""
+    without = [one for one in found if one.last_outcome and one.last_outcome.job is None]
+    for one in without[:_MOST_REASONS]:
+        last = one.last_outcome
+        if last is not None and last.why:
+            fire = console.moment(last.fire_at)
+            console.note(f"{one.name}: the fire of {fire} {_BECAME[last.outcome]}: {last.why}")
+    if len(without) > _MOST_REASONS:
+        more = len(without) - _MOST_REASONS
+        console.note(f"and {more:,} more: `crawlfleet schedule show {biz} NAME` says why")
 
 
 @schedule.command()

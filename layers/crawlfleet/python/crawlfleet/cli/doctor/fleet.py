@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Without a plan, and without the stage's thresholds at hand, this is long to wait.
 LONG_WAIT: Final = timedelta(hours=1)
+#: A fire that waits for longer, with no overlap that says so, is somebody's to look at.
+_LONG_WAIT: Final = timedelta(minutes=5)
 #: A scheduler that ticks each half minute, and whose tick may take two minutes.
 SILENT_SECONDS: Final = 180.0
 #: Names in one sentence.
@@ -297,13 +299,22 @@ def of_trial(biz: str, why: str = "") -> Iterator[Saying]:
 
 
 def of_schedules(biz: str, found: "Iterable[Schedule]") -> Iterator[Saying]:
-    """Report schedules whose last fire has failed, and when it is tried again."""
+    """Report schedules whose last fire has started no job, and when it is tried again.
+
+    What waits or is skipped because its ``overlap`` or ``missed`` says so is as it is meant.
+    """
     for one in found:
         last = one.last_outcome
-        if not one.enabled or last is None or last.outcome != "failed":
+        if not one.enabled or last is None or not last.why:
+            continue
+        late = last.at - last.fire_at >= _LONG_WAIT
+        waits = last.outcome == "waiting" and one.overlap != "queue" and late
+        skipped = last.outcome == "skipped" and "skip" not in {one.overlap, one.missed}
+        if not (last.outcome == "failed" or waits or skipped):
             continue
         of = f"spider {one.spider}" if one.spider is not None else f"rule {one.rule}"
-        again = "" if one.next_at is None else f"; it is tried again at {moment(one.next_at)}"
+        tried = "its next fire is" if skipped else "it is tried again"
+        again = "" if one.next_at is None else f"; {tried} at {moment(one.next_at)}"
         yield Level.LOOK.saying(
             biz,
             f"schedule {one.name}, of {of}, could not start its job: {last.why}{again}",
