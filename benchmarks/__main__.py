@@ -22,6 +22,7 @@ from benchmarks import (
     forecast,
     imports,
     ingest,
+    isolation,
     leasing,
     lookup,
     many_bizs,
@@ -69,6 +70,7 @@ BENCHMARKS: Final[dict[str, Callable[[Bench], Found]]] = {
     "assignment": assignment_rounds.run,
     "quotas": quotas.run,
     "matching": matching.run,
+    "isolation": isolation.run,
 }
 #: Where a run leaves what it found.
 OUT: Final = Path(__file__).resolve().parent / "out"
@@ -173,6 +175,7 @@ def steps(name: str, scale: Scale, *, with_peers: bool) -> int:
         "scaling": scaling.STEPS,
         "quotas": 3,
         "matching": matching.STEPS,
+        "isolation": 2 * len(isolation.ways(scale)),
         "assignment": len(assignment_rounds.TRACES)
         * len(assignment_rounds.POLICIES)
         * scale.assignment_seeds,

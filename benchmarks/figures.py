@@ -366,6 +366,20 @@ FIGURES: Final = (
         meaning="CPU an item with 100,000 subscribers / with 1,000",
         most=1.5,
     ),
+    Figure(
+        key="isolation_victim_share",
+        meaning="a tenant's pages a second beside one hostile in eleven ways / beside a harmless",
+        least=0.9,
+    ),
+    Figure(
+        key="isolation_p95_wait_ratio",
+        meaning="its waits for single pages that one in twenty exceeds, the same ratio",
+        most=2,
+    ),
+    Figure(
+        key="isolation_worst_way_share",
+        meaning="its pages a second beside one hostile in the worst way alone, the same ratio",
+    ),
 )
 KEYS: Final = tuple(figure.key for figure in FIGURES)
 

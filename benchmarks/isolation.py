@@ -23,13 +23,12 @@ from typing import Any, Final
 
 import msgspec
 import pymongo
-from msgspec.structs import replace
 
 from benchmarks.bench import Addresses, Bench, BenchError, Found, environment
 from benchmarks.figures import percentile
 from benchmarks.house import PAGE_RULE, UNBOUND, BenchParts
 from benchmarks.isolation_site import ROBOTS_NETWORK
-from benchmarks.scale import QUICK
+from benchmarks.scale import QUICK, Scale
 from benchmarks.site import Site, running_site
 from benchmarks.worker import READY
 from crawlfleet.apps.context import now
@@ -79,7 +78,7 @@ _RULES: Final = {
 
 @dataclass(slots=True)
 class Scene:
-    """What a tenant does harm with: the run's parts, its site, and how much of all there is."""
+    """The means of the hostile tenant: the run's parts, its site, the part of all that it does."""
 
     parts: BenchParts
     tree: Tree
@@ -142,7 +141,7 @@ def _trials(scene: Scene) -> None:
         try:
             with ceilings.trial(scene.tree, OTHER):
                 pass
-        except Exception:  # noqa: BLE001, S110  it is refused
+        except Exception:  # noqa: BLE001  it is refused
             pass
 
 
@@ -215,7 +214,7 @@ ALL: Final = "all"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What the victim got: pages a second, and the wait of one in twenty of what it asked for."""
+    """The victim's pages a second, and the wait that one in twenty of its single pages exceeds."""
 
     per_second: float
     p95_seconds: float
@@ -243,11 +242,14 @@ def tree_of(bizs: int) -> Tree:
     )
 
 
+def ways(scale: Scale) -> tuple[str, ...]:
+    """Return what is measured: all ways at once, and each alone where there is time."""
+    return (ALL, *WAYS) if scale.isolation_each else (ALL,)
+
+
 def run(bench: Bench) -> Found:
     """Measure all ways at once, and each alone where there is time."""
-    scale = bench.scale
-    ways = (ALL, *WAYS) if scale.isolation_each else (ALL,)
-    shares, waits, details = compared(bench, ways)
+    shares, waits, details = compared(bench, ways(bench.scale))
     figures = {
         "isolation_victim_share": shares[ALL],
         "isolation_p95_wait_ratio": waits[ALL],
@@ -263,21 +265,23 @@ def run(bench: Bench) -> Found:
 
 
 def compared(
-    bench: Bench, ways: Sequence[str]
+    bench: Bench, chosen: Sequence[str]
 ) -> tuple[dict[str, float], dict[str, float], dict[str, Any]]:
     """Measure ways, each beside a harmless tenant: shares, ratios of waits, and all there is."""
     shares: dict[str, float] = {}
     waits: dict[str, float] = {}
     details: dict[str, Any] = {}
     with running_site(bench.scale.pages, FAR) as site, hostile_site() as port:
-        for way in ways:
+        for way in chosen:
             fair = _scene(bench, site, port, None)
             bench.tick(f"harmless: {fair.per_second:.0f} pages a second")
             kept = _scene(bench, site, port, way)
             shares[way] = kept.per_second / fair.per_second
             waits[way] = kept.p95_seconds / fair.p95_seconds
             details[way] = [msgspec.to_builtins(one) for one in (fair, kept)]
-            bench.tick(f"{way}: {shares[way]:.2f} of its pages, {waits[way]:.2f} times its waits; {kept}")
+            bench.tick(
+                f"{way}: {shares[way]:.2f} of its pages, {waits[way]:.2f} times its waits; {kept}"
+            )
     return shares, waits, details
 
 
@@ -405,7 +409,7 @@ def main() -> None:
     from infra.local.redis_server import RedisServer
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("ways", nargs="*", choices=[*WAYS, ALL], default=[*WAYS, ALL])
+    parser.add_argument("ways", nargs="*", choices=[*WAYS, ALL], default=[ALL, *WAYS])
     parser.add_argument("--rounds", type=int, default=1)
     arguments = parser.parse_args()
     with RedisServer() as redis, MongoServer() as mongo:
@@ -414,7 +418,7 @@ def main() -> None:
             scale=QUICK,
             out=Path(),
             peers=None,
-            tick=lambda what: print(f"{time.strftime('%X')} {what}", flush=True),  # noqa: T201
+            tick=lambda what: print(f"{time.strftime('%X')} {what}", flush=True),
         )
         for _ in range(arguments.rounds):
             compared(bench, arguments.ways)

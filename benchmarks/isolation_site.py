@@ -81,7 +81,7 @@ class Connection(asyncio.Protocol):
 async def serve() -> None:
     """Serve until standard input closes."""
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(Connection, "0.0.0.0", 0)  # noqa: S104  all of 127.0.0.0/8
+    server = await loop.create_server(Connection, "0.0.0.0", 0)
     sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
     sys.stdout.flush()
     await asyncio.to_thread(sys.stdin.buffer.read)

@@ -25,7 +25,7 @@ class MemoryPageReader:
     async def ready(self) -> None:
         """It always is."""
 
-    async def harvest(self, rule: Any, page: Any, body: Any) -> tuple[Any, float]:
+    async def harvest(self, rule: Any, page: Any, body: Any, tenant: str = "") -> tuple[Any, float]:
         return self._extractor.harvest(rule, page, body.depth, body.meta), 0.0
 
     @asynccontextmanager

@@ -5,6 +5,7 @@ from crawlfleet.crawling.frontier import service as seeds
 from crawlfleet.crawling.frontier.adding import Sparing, spec_of_link
 from crawlfleet.crawling.frontier.bloom import BLOCK_BYTES, error_at, layers
 from crawlfleet.crawling.frontier.dispatch import (
+    DISPATCHED_A_CALL,
     NODE_AWAY_RETRY,
     SeedDispatcher,
     SeededJobs,
@@ -44,6 +45,7 @@ from crawlfleet.crawling.frontier.segments import (
 from crawlfleet.crawling.frontier.service import SeedsChanged
 from crawlfleet.crawling.frontier.worker import (
     ACTIVE_SECONDS,
+    DISPATCHED_BESIDE,
     MARGIN_SECONDS,
     FrontierClient,
     tend_seeds,

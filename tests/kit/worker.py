@@ -28,7 +28,7 @@ from crawlfleet.worker.ownership import renew_leases
 from crawlfleet.worker.ready_queues import REST_MS, ReadyQueues
 from crawlfleet.worker.session import GIVE_UP, HAND_BACK, Session, WorkerServices
 from crawlfleet.worker.settler import Settler
-from crawlfleet.worker.shares import AHEAD_SECONDS, TenantShares, TenantSlots, store_cost
+from crawlfleet.worker.shares import TenantShares, TenantSlots, store_cost
 from crawlfleet.worker.telemetry import QUEUES, Telemetry, ThroughputMeter
 from crawlfleet.worker.tracing import Traces
 from crawlfleet.worker.usage_meter import FORGET_SECONDS, Idle, UsageMeter, travelled

@@ -97,6 +97,9 @@ def test_the_flat_object_has_exactly_the_agreed_keys():
         "stream_match_items_per_cpu_s",
         "stream_match_vs_naive",
         "stream_match_growth",
+        "isolation_victim_share",
+        "isolation_p95_wait_ratio",
+        "isolation_worst_way_share",
     ]
 
     found = flat(dict.fromkeys([*agreed, "another"], 1.0), {"older": 2.0})

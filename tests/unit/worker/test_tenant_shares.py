@@ -1,6 +1,7 @@
 """A worker's time is divided between tenants, however many bizs and however slow sites one has."""
 
 import asyncio
+import time
 from collections import Counter
 
 import pytest
@@ -12,7 +13,6 @@ from tests.kit.kernel import QueueKey
 from tests.kit.politeness import LocalScheduler
 from tests.kit.requests import Submission
 from tests.kit.worker import (
-    AHEAD_SECONDS,
     SteadyTime,
     TenantShares,
     TenantSlots,
@@ -157,9 +157,9 @@ def test_what_runs_counts_before_it_has_ended():
     assert shares.first(["acme", "default"]) == "default"
 
 
-@pytest.mark.parametrize("phase", ["lease", "claim", "turn", "extract", "seed"])
+@pytest.mark.parametrize("phase", ["lease", "claim", "turn", "extract"])
 def test_what_holds_up_all_others_counts(phase):
-    """Leasing, reading and making requests are done one after another, whoever it is for."""
+    """Leasing and reading are done one after another, whoever it is for."""
     shares, tree = TenantShares(SteadyTime(lambda: 0.0)), make_tree()
     shares.order(tree, ["acme", "default"], {})
 
@@ -174,17 +174,20 @@ def test_storing_counts_by_what_it_takes_most_of_its_places_or_of_the_processor(
     assert store_cost(seconds=3.0, cpu_seconds=2.9) == 2.9
 
 
-def test_a_tenant_is_ahead_once_it_took_more_than_others_with_work_by_its_share():
-    shares, tree = TenantShares(SteadyTime(lambda: 0.0)), make_tree()
-    shares.order(tree, ["acme", "default"], {})
-    shares.charge("acme", AHEAD_SECONDS)
-    assert not shares.is_ahead("acme", ["acme", "default"])
+def test_a_tenant_is_charged_what_parsing_for_it_takes_of_the_processor(world):
+    """The file for robots of a site may be made to be long."""
+    session = Parts(world).session
+    session.shares.order(world.tree, ["acme", "default"], {})
 
-    shares.charge("acme", 0.1)
+    def spin() -> str:
+        began = time.thread_time()
+        while time.thread_time() - began < 0.01:
+            pass
+        return "parsed"
 
-    assert shares.is_ahead("acme", ["acme", "default"])
-    assert not shares.is_ahead("acme", ["acme"])
-    assert not shares.is_ahead("default", ["acme", "default"])
+    assert asyncio.run(session.parsed("acme", spin)) == "parsed"
+
+    assert session.shares.order(world.tree, ["acme", "default"], {}) == ["default", "acme"]
 
 
 class Slots:

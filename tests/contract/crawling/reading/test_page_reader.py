@@ -159,6 +159,27 @@ def test_the_places_of_errors_come_back_as_they_were(spawner):
     assert caught.value.field == "price"
 
 
+def test_a_page_that_takes_long_keeps_no_other_tenants_pages_waiting(spawner):
+    """Its tenant's further pages wait for it, in a reader that no other has anything to do with."""
+
+    async def work(reader):
+        long = asyncio.create_task(reader.harvest(RULE, page(b"hang"), BODY, "greedy"))
+        await asyncio.sleep(0)
+        found = [await reader.harvest(RULE, page(), BODY, "small")]
+        next_one = asyncio.create_task(reader.harvest(RULE, page(), BODY, "greedy"))
+        await asyncio.sleep(0)
+        found.append(await reader.harvest(RULE, page(), BODY, "small"))
+        waiting = not long.done(), not next_one.done()
+        for one in (long, next_one):
+            one.cancel()
+        return [harvest.records for harvest, _ in found], waiting
+
+    found, waiting = run(spawner, work)
+
+    assert found == [({"title": "Nuts"},)] * 2
+    assert waiting == (True, True)
+
+
 def test_a_long_page_comes_in_slices_and_others_are_read_meanwhile(spawner):
     async def work(reader):
         async with reader.begin(LONG, page(lines(3 * SLICE)), BODY) as begun:

@@ -9,11 +9,14 @@ from msgspec.structs import replace
 from tests.kit.config import SeedPolicy, Tenant
 from tests.kit.frontier import (
     ACTIVE_SECONDS,
+    DISPATCHED_A_CALL,
+    DISPATCHED_BESIDE,
     MARGIN_SECONDS,
     FrontierClient,
     SeedState,
     tend_seeds,
 )
+from tests.kit.kernel import QueueKey
 from tests.kit.requests import (
     Done,
 )
@@ -60,6 +63,37 @@ def test_a_queue_is_looked_after_while_something_is_met_there(world):
 
     now[0] += 1.0
     assert looks(frontier, world, spy) == 0
+
+
+def test_beside_others_with_work_a_few_of_a_tenants_seeds_are_dispatched_and_it_is_charged(world):
+    """Making requests takes the time of the worker that reads the others' pages."""
+    now = [1_000.0]
+    bizs = dict.fromkeys(("docs", "more"), world.biz)
+    world.tree = replace(world.tree, bizs={"default": bizs, "acme": {"docs": world.biz}})
+    asked: list[tuple[QueueKey, int]] = []
+    charged: Counter[str] = Counter()
+
+    class Dispatcher:
+        def dispatch(self, tree, queue_key, biz, at, most):
+            asked.append((queue_key, most))
+            now[0] += 0.25
+            return min(most, 400)
+
+    frontier = FrontierClient(Dispatcher(), world.clock, SteadyTime(lambda: now[0]))
+    for biz in bizs:
+        frontier._active[QueueKey("default", biz, "main")] = now[0]
+
+    alone = frontier.dispatch(world.tree, ["default"])
+    first, asked[:] = [most for _, most in asked], []
+    beside = frontier.dispatch(
+        world.tree, ["default", "acme"], lambda tenant, seconds: charged.update({tenant: seconds})
+    )
+
+    assert (alone, first) == (800, [DISPATCHED_A_CALL] * 2)
+    assert beside == DISPATCHED_BESIDE
+    assert [most for _, most in asked] == [DISPATCHED_BESIDE, DISPATCHED_BESIDE - 400]
+    assert len({queue_key for queue_key, _ in asked}) == 2
+    assert charged == {"default": 0.5}
 
 
 def looks(frontier, world, spy):

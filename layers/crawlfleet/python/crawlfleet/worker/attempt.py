@@ -251,7 +251,9 @@ class Parser:
 
     async def _by_rule(self, leased: LeasedRequest, rule: Rule, page: Page) -> outcomes.Done:
         body = leased.claim.request.body
-        harvest, read_seconds = await self._services.reader.harvest(rule, page, body)
+        # Alone on a worker nobody holds up others.
+        tenant = leased.queue_key.tenant if self._session.is_shared() else ""
+        harvest, read_seconds = await self._services.reader.harvest(rule, page, body, tenant)
         self._session.account.add(leased.queue_key, "extract", read_seconds)
         started = time.perf_counter()
         try:

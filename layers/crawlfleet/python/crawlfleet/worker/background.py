@@ -195,7 +195,12 @@ class BackgroundTasks:
         with self._dispatching:
             if self._ending or not self.are_shared:
                 return 0
-            return self._session.frontier.dispatch(self._services.config.current())
+            session = self._session
+            return session.frontier.dispatch(
+                self._services.config.current(),
+                session.in_flight.by_tenant(),
+                session.shares.charge,
+            )
 
     def _may_search(self) -> bool:
         """Tell whether this worker is the one to search all data queues now."""

@@ -1,6 +1,7 @@
 """Sessions: the services that a worker works on, and what the parts of one invocation share."""
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -57,7 +58,7 @@ from crawlfleet.requests.queue.redis.queue import RedisQueue
 from crawlfleet.requests.queue.redis.recovery import RedisLeaseBook
 from crawlfleet.requests.submission.mongo import MongoRules
 from crawlfleet.worker.in_flight import InFlight, Stopper
-from crawlfleet.worker.shares import SETTLED_QUEUES, TenantShares
+from crawlfleet.worker.shares import SETTLED_QUEUES, TenantShares, TenantSlots
 from crawlfleet.worker.tracing import Traces
 from crawlfleet.worker.usage_meter import Idle
 
@@ -69,6 +70,8 @@ GIVE_UP: Final = timedelta(seconds=10)
 #: renew, account, reap, recover, seeds, items, jobs, throughput, cancellations, their sweep, usage,
 #: awards, bids, quotas.
 THREADS: Final = SETTLED_QUEUES + 15
+#: Files for robots that are read at once: each keeps the processor busy.
+PARSED_AT_ONCE: Final = 2
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -167,6 +170,7 @@ class Session:
         self.stopper = Stopper()
         self.shares = TenantShares(services.steady)
         self.account = Account(self.shares)
+        self._parsers = TenantSlots(PARSED_AT_ONCE, self.shares.first, self.is_shared)
         self.traces = Traces(services.tracer)
         self.frontier = FrontierClient(services.seeding, services.clock, services.steady)
         self.spending = Spending(
@@ -189,6 +193,10 @@ class Session:
         """Return the limits that are in force now."""
         return self.services.config.current().stage.fleet
 
+    def is_shared(self) -> bool:
+        """Tell whether several tenants have requests in flight here."""
+        return len(self.in_flight.by_tenant()) > 1
+
     def lease_end(self) -> datetime:
         """Return when a lease ends that is taken or renewed now, to the millisecond."""
         ends_at = self.services.clock() + timedelta(seconds=self.limits.lease_seconds)
@@ -202,6 +210,21 @@ class Session:
         """Call what blocks without stopping the event loop."""
         call = partial(function, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+    async def parsed(
+        self, tenant: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        """Call in a thread what keeps the processor busy, in its tenant's turn and at its cost."""
+
+        def charged() -> R:
+            began = time.thread_time()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.shares.charge(tenant, time.thread_time() - began)
+
+        async with self._parsers.of(tenant):
+            return await self.threaded(charged)
 
     async def call(self, function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
         """Call what blocks; its failure is warned of and does not stop the work."""

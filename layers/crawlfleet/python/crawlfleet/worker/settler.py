@@ -40,9 +40,7 @@ class Settler:
         self._leases = leases
         self._telemetry = telemetry
         self._ended = asyncio.Event()
-        self._slots = TenantSlots(
-            SETTLED_QUEUES, session.shares.first, lambda: len(session.in_flight.by_tenant()) > 1
-        )
+        self._slots = TenantSlots(SETTLED_QUEUES, session.shares.first, session.is_shared)
         self._settling: dict[str, asyncio.Task[None]] = {}
 
     def wake(self) -> None:
@@ -75,9 +73,7 @@ class Settler:
             task = asyncio.create_task(self._settle_tenant(tenant, by_tenant[tenant]))
             self._settling[tenant] = task
 
-    async def _settle_tenant(
-        self, tenant: str, outcomes: Mapping[LeasedRequest, Outcome]
-    ) -> None:
+    async def _settle_tenant(self, tenant: str, outcomes: Mapping[LeasedRequest, Outcome]) -> None:
         try:
             if not await self.settle(outcomes):
                 await asyncio.sleep(self._session.services.pauses.settle_again)
@@ -105,9 +101,7 @@ class Settler:
         pairs = [(leased.claim, outcomes[leased]) for leased in part]
         try:
             async with self._slots.of(queue_key.tenant):
-                settled = await self._session.threaded(
-                    self._store, queue_key, part[0].biz, pairs
-                )
+                settled = await self._session.threaded(self._store, queue_key, part[0].biz, pairs)
         except StoreError as error:
             if not error.retryable:
                 return await self._settle_apart(part, outcomes, error)

@@ -8,9 +8,9 @@ no command to Redis and no counter that workers share. What a tenant takes is se
 - of its event loop, which reads pages one after another, and of what leases: each second whole;
 - of what stores outcomes, divided by how many do; or of the processor, where that takes longer, as
   for a page with a thousand links: nothing else goes on here meanwhile;
-- of what makes requests of its seeds.
+- of what makes requests of its seeds, and of the processor where its sites' robots.txt is parsed.
 
-What stores outcomes has places for a few tenants' at once; :class:`TenantSlots` hands them out.
+Where a few things go on at once, of storing and of parsing, :class:`TenantSlots` says whose.
 
 Runners' seconds count as they pass. What is leased and has not ended is charged what requests of
 its tenant took on average; its end takes that back. Of what waits for a runner the tenant that took
@@ -37,14 +37,12 @@ from crawlfleet.kernel.time import SteadyTime
 #: Queues whose outcomes are stored at once.
 SETTLED_QUEUES: Final = 3
 #: Phases of which each second is one of the worker, as no other tenant has it.
-WHOLE: Final = frozenset(("lease", "claim", "turn", "extract", "seed"))
+WHOLE: Final = frozenset(("lease", "claim", "turn", "extract"))
 #: What a request takes of a runner until any of its tenant has ended, and how fast that is learnt.
 GUESS_SECONDS: Final = 1.0
 LEARNT_PART: Final = 1 / 8
 #: What tenants that come late are leased beside what fits.
 MOST_OVER: Final = 2
-#: A tenant that took so much more of the worker than another one with work makes no more of it.
-AHEAD_SECONDS: Final = 1.0
 
 
 def store_cost(seconds: float, cpu_seconds: float) -> float:
@@ -123,13 +121,6 @@ class TenantShares:
                 return self._fair.taken(one) + guesses.get(one, 0.0) / self._shares.get(one, 1.0)
 
             return min(found, key=key)
-
-    def is_ahead(self, tenant: str, others: Iterable[str]) -> bool:
-        """Tell whether a tenant took more than its part, while others have work."""
-        with self._lock:
-            self._pass()
-            most = self._fair.taken(tenant) - AHEAD_SECONDS
-            return any(self._fair.taken(one) < most for one in others if one != tenant)
 
     def passed(self, tenant: str) -> None:
         """Note that nothing came of whose turn it was."""

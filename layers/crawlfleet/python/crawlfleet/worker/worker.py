@@ -75,6 +75,7 @@ class Worker:
             services.pauses.slot,
             services.steady,
             first=session.shares.first,
+            parse=session.parsed,
         )
         self._telemetry = Telemetry(session, self._hop_guards.client)
         self._leases = Leases(session, self._hop_guards)

@@ -6,9 +6,9 @@ any; the scheduler's tick does it for all.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
 from threading import Lock
@@ -17,7 +17,12 @@ from typing import Final
 from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.lookup import active_queues, is_suspended, share_of
 from crawlfleet.crawling.frontier.adding import spec_of_link
-from crawlfleet.crawling.frontier.dispatch import RECHECKED_A_CALL, SeedDispatcher, why_dead
+from crawlfleet.crawling.frontier.dispatch import (
+    DISPATCHED_A_CALL,
+    RECHECKED_A_CALL,
+    SeedDispatcher,
+    why_dead,
+)
 from crawlfleet.crawling.frontier.models import AddResult, SeedSpec
 from crawlfleet.crawling.frontier.segments import is_of_job
 from crawlfleet.kernel.errors import InvalidRequestError, Problem, StoreError
@@ -34,6 +39,10 @@ from crawlfleet.requests.visits import is_visit
 LINKS_A_CALL: Final = 2_000
 #: A worker dispatches so long for a queue key in which it has met a seed or a link.
 ACTIVE_SECONDS: Final = 60.0
+#: Seeds of a tenant that a round of a worker makes requests of while other tenants have work there.
+DISPATCHED_BESIDE: Final = 500
+#: Such a round begins with another queue key after this.
+TURNS: Final = timedelta(seconds=1)
 #: Requests made seeds while they ran that a worker remembers.
 MOST_RUNNING: Final = 10_000
 #: Pages that a worker remembers to have met in a job: each is counted once.
@@ -188,24 +197,43 @@ class FrontierClient:
                 ends[seed] = an_id, why_dead(an_id, outcome)
         return ends
 
-    def dispatch(self, tree: Tree) -> int:
-        """Make requests of due seeds under the queue keys that this worker has met; how many."""
-        made = 0
-        for queue_key, seen_at in list(self._active.items()):
+    def dispatch(
+        self,
+        tree: Tree,
+        working: Collection[str] = (),
+        charge: Callable[[str, float], None] = lambda _tenant, _seconds: None,
+    ) -> int:
+        """Make requests of due seeds under the queue keys that this worker has met; how many.
+
+        Of a tenant beside others that are ``working`` it is a few, of each of its bizs in turn.
+        ``charge`` is called with the seconds of the worker that this takes.
+        """
+        made: Counter[str] = Counter()
+        turns = in_turns(list(self._active), self.clock(), TURNS)
+        for queue_key in by_shares(turns, TENANT, partial(share_of, tree), self.steady.now):
+            tenant, seen_at = queue_key.tenant, self._active[queue_key]
             biz = tree.bizs.get(queue_key.tenant, {}).get(queue_key.biz)
             rests = is_suspended(tree, queue_key.tenant)
             if biz is None or rests or self.steady.now() - seen_at > ACTIVE_SECONDS:
                 self._active.pop(queue_key, None)
                 continue
+            most = DISPATCHED_A_CALL
+            if any(one != tenant for one in working):
+                most = DISPATCHED_BESIDE - made[tenant]
+                if most <= 0:
+                    continue
+            began = self.steady.now()
             try:
-                count = self.seeds.dispatch(tree, queue_key, biz, self.clock())
+                count = self.seeds.dispatch(tree, queue_key, biz, self.clock(), most)
             except Exception as error:  # noqa: BLE001  the next one, or the tick, does it
                 warn("seeds could not be dispatched", error)
                 continue
+            finally:
+                charge(tenant, self.steady.now() - began)
             if count:
                 self._active[queue_key] = self.steady.now()
-            made += count
-        return made
+            made[tenant] += count
+        return made.total()
 
 
 def tend_seeds(

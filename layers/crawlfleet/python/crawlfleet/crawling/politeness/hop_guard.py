@@ -20,7 +20,7 @@ from crawlfleet.config.lookup import proxies_of
 from crawlfleet.crawling.fetching.models import FetchContext, Fetcher, HopGuard
 from crawlfleet.crawling.politeness import client, local_scheduler, models
 from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
-from crawlfleet.crawling.politeness.robots import ON_THE_WAY_SECONDS, RobotsBook
+from crawlfleet.crawling.politeness.robots import ON_THE_WAY_SECONDS, Parse, RobotsBook
 from crawlfleet.kernel import errors
 from crawlfleet.kernel.hosts import host_of, origin_of
 from crawlfleet.kernel.log import warn
@@ -84,6 +84,7 @@ class HopGuards:
         steady: SteadyTime = STEADY,
         on_the_way_seconds: float = ON_THE_WAY_SECONDS,
         first: local_scheduler.First = local_scheduler.first_come,
+        parse: Parse | None = None,
     ) -> None:
         self._config = config
         self._threaded = threaded
@@ -92,7 +93,9 @@ class HopGuards:
         self.scheduler = local_scheduler.LocalScheduler(steady, first)
         agent, slots = partial(_agent, config), self.wait_for_robots_slot
         self.robots = RobotsBook(
-            fetcher, robots, clock, threaded, slots, agent, on_the_way_seconds=on_the_way_seconds
+            *(fetcher, robots, clock, threaded, slots, agent),
+            on_the_way_seconds=on_the_way_seconds,
+            parse=parse,
         )
         self.client = client.PolitenessClient(
             hosts, config, self.robots, self.scheduler, worker, clock, steady

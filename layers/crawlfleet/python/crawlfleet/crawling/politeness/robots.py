@@ -82,12 +82,17 @@ _FLEET: Final = FetchLimits(
 WaitForSlot: TypeAlias = Callable[..., Awaitable[None]]
 
 
+#: Have a function called in a thread, for a tenant.
+Parse: TypeAlias = Callable[..., Awaitable[Any]]
+
+
 @dataclass(slots=True, eq=False)
 class RobotsBook:
     """Remember the rules of sites for one worker.
 
     ``agent`` is the fleet's user agent: the copy of a robots.txt serves all tenants, so no tenant's
-    own name, headers or limits of time may decide what it says.
+    own name, headers or limits of time may decide what it says. ``parse`` has it read for a tenant,
+    in its turn; without it at once.
     """
 
     fetcher: Fetcher
@@ -98,6 +103,7 @@ class RobotsBook:
     agent: Callable[[], str] = lambda: _FLEET.user_agent
     remembered: int = REMEMBERED
     on_the_way_seconds: float = ON_THE_WAY_SECONDS
+    parse: Parse | None = None
     _shelf: RulesShelf = field(default_factory=RulesShelf, init=False)
     # Sites by host, of those on the shelf and some that were: each port has its own rules.
     _sites: OrderedDict[str, set[str]] = field(default_factory=OrderedDict, init=False)
@@ -209,13 +215,20 @@ class RobotsBook:
                 seconds = REFUSED_SECONDS
             else:
                 seconds = kept_seconds(copy)
-                copy = await self.threaded(kept_copy, copy, product, before)
+                copy = await self._parsed(leased, kept_copy, copy, product, before)
                 await self._announce(origin, copy, seconds, leased.queue_key.tenant)
         rules = SiteRules(origin, copy)
         # Parsing a large file takes long enough to stop the event loop.
-        await self.threaded(rules.crawl_delay, product)
+        await self._parsed(leased, rules.crawl_delay, product)
         self._keep(rules, to_ms(self.clock()) + int(seconds * 1000))
         return rules
+
+    async def _parsed(
+        self, leased: LeasedRequest, function: Callable[..., Any], *args: object
+    ) -> Any:
+        if self.parse is None:
+            return await self.threaded(function, *args)
+        return await self.parse(leased.queue_key.tenant, function, *args)
 
     async def _announce(self, origin: str, copy: RobotsCopy, seconds: float, tenant: str) -> None:
         try:

@@ -52,6 +52,7 @@ class _Asked:
     number: int
     kinds: tuple[type[messages.Answer], ...]
     answer: asyncio.Future[messages.Answer]
+    tenant: str = ""  #: Whose page it is of; nothing where nobody else has any.
     is_laid: bool = False  #: Its body lies in shared memory.
 
 
@@ -105,11 +106,21 @@ class Channel:
             self._watch()
         return future
 
-    def ask(self, question: messages.Question, content: bytes) -> asyncio.Future[messages.Answer]:
+    def held_up_by(self, tenant: str, seconds: float) -> str:
+        """Return the other tenant whose page has been read for so long, or nothing."""
+        head = self._asked[0] if self._asked else None
+        if head is None or head.tenant in ("", tenant):
+            return ""
+        return head.tenant if self._loop.time() - self._head_since >= seconds else ""
+
+    def ask(
+        self, question: messages.Question, content: bytes, tenant: str = ""
+    ) -> asyncio.Future[messages.Answer]:
         """Ask; the answer is a future, which raises LostError or BlamedError."""
         header = messages.header_of(question)
         self.pages += isinstance(question, messages.OF_PAGES)
         future = self.expect(question.number, messages.ANSWERED_BY[type(question)])
+        self._asked[-1].tenant = tenant
         if not self.alive:
             self._asked.pop()
             future.set_exception(LostError())

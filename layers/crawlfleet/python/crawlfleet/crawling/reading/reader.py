@@ -4,6 +4,9 @@ The worker speaks HTTP and hands on what came; the reader parses it by rule or s
 records and links, which are decoded within bounds and checked as if a stranger had sent them. A
 page that ends its reader is a ReaderKilledError; all others are read again by the next reader, and
 nobody counts an attempt. Where no reader can be started nothing is read: NoReaderError.
+
+A page that takes long keeps no other tenant's waiting: these are given to another reader, and the
+first one is that tenant's until it has nothing left to read.
 """
 
 from __future__ import annotations
@@ -37,6 +40,8 @@ from crawlfleet.requests.models import Body, Harvest, Link, Skipped, Trial
 WALL_RATIO: Final = 4
 #: Pages of spiders that are read at once: the reader holds all of each.
 MOST_BEGUN: Final = 8
+#: A page of another tenant is waited for so long.
+HELD_UP_SECONDS: Final = 0.25
 #: Headers that rules read.
 _READ_HEADERS: Final = ("content-type", "x-robots-tag")
 _log: Final = logging.getLogger(__name__)
@@ -65,6 +70,8 @@ class PageReader:
         self._numbers = count(1)
         self._is_closed = False
         self._main: Channel | None = None
+        self._slow: Channel | None = None  # A reader of long pages, and whose they are.
+        self._slow_tenant = ""
         self._channels: set[Channel] = set()
         self._starting = asyncio.Lock()
         self.alone = asyncio.Lock()  #: Whoever has it has a reader to itself.
@@ -91,10 +98,12 @@ class PageReader:
         """Have a reader ready; raises NoReaderError where none can be had."""
         await self.channel()
 
-    async def harvest(self, rule: Rule, page: Page, body: Body) -> tuple[Harvest, float]:
-        """Read a page by a rule; return what it gives, and the CPU seconds that took.
+    async def harvest(
+        self, rule: Rule, page: Page, body: Body, tenant: str = ""
+    ) -> tuple[Harvest, float]:
+        """Read a page by a rule, of a ``tenant`` where several have pages.
 
-        Raises:
+        Return what it gives, and the CPU seconds that took. Raises:
             ExtractError: names what could not be read.
             ReaderKilledError: reading it ended the reader.
             NoReaderError: no reader can be started.
@@ -102,7 +111,7 @@ class PageReader:
         headers = {name: text for name in _READ_HEADERS if (text := page.headers.get(name))}
         facts = messages.PageFacts.of(page, body, headers=headers)
         question = messages.ByRule(self.number(), self.wire(rule), facts)
-        answer = await self._answer(question, page.body)
+        answer = await self._answer(question, page.body, tenant)
         if not isinstance(answer, messages.Harvested):
             raise _failure(answer)
         _check_links(answer.links, body.depth + 1)
@@ -160,12 +169,17 @@ class PageReader:
             raise _failure(answer)
         return list(answer.problems)
 
-    async def _answer(self, question: messages.Question, content: bytes) -> messages.Answer:
+    async def _answer(
+        self, question: messages.Question, content: bytes, tenant: str = ""
+    ) -> messages.Answer:
         """Ask any reader, and another one alone where it has died of this, by chance perhaps."""
         while True:
-            channel = await self.channel()
+            channel = await self.channel(tenant)
             try:
-                return await channel.ask(question, content)
+                answer = channel.ask(question, content, tenant)
+                if tenant and await self._is_held_up(channel, answer, tenant):
+                    continue
+                return await answer
             except LostError:
                 continue
             except BlamedError as error:
@@ -197,8 +211,26 @@ class PageReader:
         why = f"ended the process that reads pages{shown}"
         return ReaderKilledError(error.limit, why, seconds)
 
-    async def channel(self) -> Channel:
-        """Return the reader that pages are given to, a new one if need be."""
+    async def _is_held_up(
+        self, channel: Channel, answer: asyncio.Future[messages.Answer], tenant: str
+    ) -> bool:
+        """Wait for an answer, but not for long pages of others: these get a reader alone."""
+        while not (await asyncio.wait((answer,), timeout=HELD_UP_SECONDS))[0]:
+            other = channel.held_up_by(tenant, HELD_UP_SECONDS)
+            if other and channel is self._main and not (self._slow and self._slow.alive):
+                self._slow, self._slow_tenant, self._main = channel, other, None
+                channel.retiring = True
+            if other and channel is self._slow and tenant != self._slow_tenant:
+                # That reader goes on in order: it reads this page, too, for nobody.
+                answer.add_done_callback(lambda done: done.cancelled() or done.exception())
+                return True
+        return False
+
+    async def channel(self, tenant: str = "") -> Channel:
+        """Return the reader that pages of a tenant are given to, a new one if need be."""
+        slow = self._slow
+        if tenant and tenant == self._slow_tenant and slow is not None and self._serves(slow):
+            return slow
         main = self._main
         if main is not None and self._serves(main):
             return main
