@@ -251,9 +251,8 @@ class Parser:
 
     async def _by_rule(self, leased: LeasedRequest, rule: Rule, page: Page) -> outcomes.Done:
         body = leased.claim.request.body
-        # Alone on a worker nobody holds up others.
-        tenant = leased.queue_key.tenant if self._session.is_shared() else ""
-        harvest, read_seconds = await self._services.reader.harvest(rule, page, body, tenant)
+        read = self._services.reader.harvest(rule, page, body, leased.queue_key.tenant)
+        harvest, read_seconds = await read
         self._session.account.add(leased.queue_key, "extract", read_seconds)
         started = time.perf_counter()
         try:

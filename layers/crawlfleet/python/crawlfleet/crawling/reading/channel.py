@@ -52,7 +52,7 @@ class _Asked:
     number: int
     kinds: tuple[type[messages.Answer], ...]
     answer: asyncio.Future[messages.Answer]
-    tenant: str = ""  #: Whose page it is of; nothing where nobody else has any.
+    tenant: str = ""  #: Whose page it is of.
     is_laid: bool = False  #: Its body lies in shared memory.
 
 
@@ -105,6 +105,10 @@ class Channel:
         if len(self._asked) == 1:
             self._watch()
         return future
+
+    def has_others(self, tenant: str) -> bool:
+        """Tell whether pages of other tenants are to be read before what is asked now."""
+        return any(one.tenant != tenant for one in self._asked)
 
     def held_up_by(self, tenant: str, seconds: float) -> str:
         """Return the other tenant whose page has been read for so long, or nothing."""

@@ -5,8 +5,7 @@ records and links, which are decoded within bounds and checked as if a stranger 
 page that ends its reader is a ReaderKilledError; all others are read again by the next reader, and
 nobody counts an attempt. Where no reader can be started nothing is read: NoReaderError.
 
-A page that takes long keeps no other tenant's waiting: these are given to another reader, and the
-first one is that tenant's until it has nothing left to read.
+A page that takes long keeps no other tenant's waiting: these get another reader, the first is its.
 """
 
 from __future__ import annotations
@@ -101,7 +100,7 @@ class PageReader:
     async def harvest(
         self, rule: Rule, page: Page, body: Body, tenant: str = ""
     ) -> tuple[Harvest, float]:
-        """Read a page by a rule, of a ``tenant`` where several have pages.
+        """Read a page of a ``tenant`` by a rule.
 
         Return what it gives, and the CPU seconds that took. Raises:
             ExtractError: names what could not be read.
@@ -175,9 +174,10 @@ class PageReader:
         """Ask any reader, and another one alone where it has died of this, by chance perhaps."""
         while True:
             channel = await self.channel(tenant)
+            is_behind = channel.has_others(tenant)
             try:
                 answer = channel.ask(question, content, tenant)
-                if tenant and await self._is_held_up(channel, answer, tenant):
+                if is_behind and await self._is_held_up(channel, answer, tenant):
                     continue
                 return await answer
             except LostError:
