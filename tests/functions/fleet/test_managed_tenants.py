@@ -7,10 +7,11 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
 from tests.functions.http import ask
 from tests.kit.config import read_documents, write_tree
-from tests.kit.kernel import ConflictError, names
+from tests.kit.kernel import ConflictError, StoreUnavailableError, names
 from tests.kit.tenancy import KeyFile
 from tests.kit.worlds.functions import STAGE, biz
 from tests.waiting import eventually
@@ -310,3 +311,75 @@ def test_a_key_shows_in_no_repr(keys):
 
     assert made.key not in repr(made) + repr(keys)
     assert keys._path.stat().st_mode & 0o077 == 0
+
+
+def test_the_key_of_the_deployment_is_not_replaced_here(world, keys):
+    answer = ask(world, "POST", f"{TENANTS}/default/rotate-key")
+
+    assert (answer.status, key_ids(keys)) == (409, {})
+    assert "the deployment's" in answer.json["detail"]
+
+
+def test_a_key_that_was_left_for_another_tenant_stays_for_its_own_next_change(world, keys):
+    left = keys.make("somebody", datetime.now(UTC) - timedelta(hours=1))
+
+    add(world)
+
+    assert left.id in key_ids(keys).values()
+
+
+def test_a_change_while_another_one_does_not_end_is_refused_and_leaves_nothing(world, keys):
+    service = dataclasses.replace(world.context().tenants, pause=lambda _seconds: None)
+    assert service.locks.acquire_lock("tenants", "another", timedelta(), timedelta(minutes=5))
+
+    with pytest.raises(ConflictError, match="under way"):
+        service.add("newcomer", {}, datetime.now(UTC))
+
+    assert key_ids(keys) == {}
+
+
+def test_a_key_stays_where_nobody_knows_whether_its_document_was_written(world, keys):
+    class Dying:
+        """Takes no more parameters from some moment on."""
+
+        def __getattr__(self, name):
+            return getattr(world.ssm, name)
+
+        def put_parameter(self, **_arguments):
+            raise EndpointConnectionError(endpoint_url="https://ssm.test")
+
+    service = dataclasses.replace(world.context().tenants, ssm=Dying())
+    with pytest.raises(StoreUnavailableError):
+        service.add("newcomer", {}, datetime.now(UTC))
+    half_done = list(key_ids(keys).values())
+    later = datetime.now(UTC) + timedelta(minutes=6)
+    told = service.leftovers(service.documents(), later)
+    world.context().tenants.add("newcomer", {}, later)
+
+    assert [one.id for one in told] == half_done
+    assert len(half_done) == 1
+    assert set(half_done).isdisjoint(key_ids(keys).values())
+
+
+def test_a_change_gives_up_where_others_push_all_the_time(world):
+    add(world)
+
+    class Meddling:
+        """Somebody else pushes whenever the tree was read."""
+
+        count = 0
+
+        def __getattr__(self, name):
+            return getattr(world.ssm, name)
+
+        def get_parameters_by_path(self, **arguments):
+            found = world.ssm.get_parameters_by_path(**arguments)
+            self.count += 1
+            text = json.dumps({"description": str(self.count)})
+            write_tree(world.ssm, STAGE, {"tenants/third": text})
+            return found
+
+    service = dataclasses.replace(world.context().tenants, ssm=Meddling())
+
+    with pytest.raises(ConflictError, match="all the time"):
+        service.set("newcomer", {"share": 5}, None, datetime.now(UTC))
