@@ -5,7 +5,7 @@ import pytest
 from tests.collector import collector
 from tests.functions.apps.test_clock import tick
 from tests.functions.http import ask
-from tests.kit.kernel import names
+from tests.kit.kernel import names, tracing
 from tests.kit.worlds.functions import STAGE, biz, default_bizs
 from tests.waiting import eventually
 
@@ -15,7 +15,9 @@ GONE = "http://127.0.0.1:9/a"
 
 
 @pytest.fixture(autouse=True)
-def _cold(world):
+def _cold(world, monkeypatch):
+    # A collector that answers is waited for, however slow the machine is.
+    monkeypatch.setattr(tracing, "SECONDS", 60.0)
     yield
     world.end_environments()
 

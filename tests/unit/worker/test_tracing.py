@@ -22,11 +22,17 @@ PAGES = {"https://example.org/a": b"<title>A</title>"}
 URL = "https://example.org/a"
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A collector that answers is waited for, however slow the machine is."""
+    monkeypatch.setattr(tracing, "SECONDS", 60.0)
+
+
 @pytest.fixture
 def daemon() -> Iterator[socket.socket]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listening:
         listening.bind(("127.0.0.1", 0))
-        listening.settimeout(5.0)
+        listening.settimeout(60.0)
         yield listening
 
 
