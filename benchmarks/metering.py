@@ -30,6 +30,7 @@ _OF_TENANT: Final = (
 _OF_BIZ: Final = (
     Quota(unit=QuotaUnit.REQUESTS, most=_MOST, per=QuotaPeriod.ALL),
     Quota(unit=QuotaUnit.RECORDS, most=_MOST, per=QuotaPeriod.DAY),
+    Quota(unit=QuotaUnit.USD, most=1_000_000, per=QuotaPeriod.MONTH),
 )
 
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from benchmarks.bench import Bench, Found
-from crawlfleet.config.documents.quota import Quota, QuotaPeriod, QuotaUnit
+from crawlfleet.config.documents.quota import NANO_DOLLARS, Quota, QuotaPeriod, QuotaUnit
 from crawlfleet.fleet.quotas.models import Account, Booked, Limit, Scope, Window, window_of
 from crawlfleet.fleet.quotas.mongo import Ceiling
 from crawlfleet.fleet.quotas.purse import Purse
@@ -26,6 +26,9 @@ from crawlfleet.kernel.redis.connection import RedisConnection
 #: Requests of the limit for each worker: some forty seconds of work; and of one that lasts.
 EACH: Final = 400
 EACH_LASTING: Final = 20_000
+#: Workers under a budget in money, and pages of it for each.
+PAYING: Final = 20
+EACH_PAYING: Final = 2_000
 #: Of the workers one in so many uses a quota to its end.
 PART: Final = 20
 #: Messages are counted for so long, once all have begun and know how fast they are.
@@ -98,25 +101,24 @@ class Worker:
         now, steady = scene.now, scene.now * self.drift
         while self.running and self.running[0][0] <= now:
             _, count = self.running.pop(0)
-            self.purse.settle(count, count)
+            self.purse.settle(count * scene.reserved, count * scene.costs)
         self._due = min(self._due + self.per_second * STEP_SECONDS, 2 * self.per_second)
         wanted, self.purse.waiting = int(self._due), {}
         if not wanted:
             return 0
-        count = min(wanted, max(0, self.purse.free(steady)))
+        count = min(wanted, max(0, self.purse.free(steady)) // scene.reserved)
         if count:
-            self.purse.reserve(count, steady)
+            self.purse.reserve(count * scene.reserved, steady)
             self.running.append((now + PAGE_SECONDS, count))
             self._due -= count
         if count < wanted:
             # Each of its downloads waits by itself.
-            self.purse.waiting = dict.fromkeys(range(min(wanted - count, 64)), 1)
+            self.purse.waiting = dict.fromkeys(range(min(wanted - count, 64)), scene.reserved)
         return count
 
-    @property
-    def used(self) -> int:
-        """Return the amount spent, or that may have been."""
-        return self.purse.spent + sum(count for _, count in self.running)
+    def used(self, costs: int) -> int:
+        """Return the amount spent, or that may have been, of pages that cost so much."""
+        return self.purse.spent + sum(count for _, count in self.running) * costs
 
     def exchange(self, scene: "Scene") -> None:
         """Say what is due, as a worker does: at most so many times in a step."""
@@ -154,12 +156,17 @@ class Scene:
     loses: bool
     draw: random.Random
     each: int = EACH
+    unit: QuotaUnit = QuotaUnit.REQUESTS
     now: float = 0.0
     messages: int = 0
     killed: list[Worker] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        quota = Quota(unit=QuotaUnit.REQUESTS, most=self.each * self.count, per=self.per)
+        is_money = self.unit is QuotaUnit.USD
+        #: Of money a page reserves a hundred times as much as it costs.
+        self.reserved, self.costs = (700_000, 7_003) if is_money else (1, 1)
+        most = self.each * self.count * self.costs
+        quota = Quota(unit=self.unit, most=most / NANO_DOLLARS if is_money else most, per=self.per)
         account = Account("bench", Scope.BIZ, self.per.value, quota.unit, self.per)
         self.limit = Limit(account, quota, "quotas[0]")
         self.window = window_of(self.per, _BEGAN)
@@ -185,7 +192,7 @@ class Scene:
             quiet = 0.0 if begun else quiet + STEP_SECONDS
             busy_seconds += STEP_SECONDS if begun else 0.0
         most = self.limit.quota.amount
-        used = sum(worker.used for worker in (*self.workers, *self.killed))
+        used = sum(worker.used(self.costs) for worker in (*self.workers, *self.killed))
         self.connection.client.delete(*ledger_keys(self.limit, self.window))
         return {
             "overshoot": max(0, used - most) / most,
@@ -239,6 +246,17 @@ def run(bench: Bench) -> Found:
             scene = Scene(connection, per, count // PART, loses, random.Random(7))
             found[per.value] = scene.run()
             bench.tick(f"a quota of {count // PART:,} workers, per {per}")
+        budget = Scene(
+            connection=connection,
+            per=QuotaPeriod.ALL,
+            count=PAYING,
+            loses=False,
+            draw=random.Random(7),
+            each=EACH_PAYING,
+            unit=QuotaUnit.USD,
+        )
+        money = budget.run()
+        bench.tick(f"a budget in money of {PAYING} workers")
         many = Scene(
             connection=connection,
             per=QuotaPeriod.MONTH,
@@ -250,9 +268,10 @@ def run(bench: Bench) -> Found:
         messages, writes = many.asked()
         bench.tick(f"a quota of {count:,} workers that lasts")
     figures = {
-        "quota_overshoot_ratio": max(one["overshoot"] for one in found.values()),
+        "quota_overshoot_ratio": max(one["overshoot"] for one in (*found.values(), money)),
+        # What the dead had reserved of a budget counts as used: of money that is mostly not so.
         "quota_undershoot_ratio": max(one["undershoot"] for one in found.values()),
         "quota_messages_per_s": messages,
         "quota_home_per_s": writes,
     }
-    return Found(figures=figures, details={"quotas": found})
+    return Found(figures=figures, details={"quotas": found | {"usd": money}})

@@ -304,8 +304,9 @@ class Spending:
             purse = self._purses[key] = Purse(
                 limit.quota.amount, is_rate=limit.account.is_rate, now=now
             )
-        # A quota may be changed while it is in force.
-        purse.most, self._limits[key] = limit.quota.amount, limit
+        if self._limits.get(key) is not limit:
+            # A quota may be changed while it is in force.
+            purse.most, self._limits[key] = limit.quota.amount, limit
         return purse
 
     def _check(self, key: _Key, now: float, patience: float) -> None:
