@@ -54,7 +54,8 @@ class NoServices:
     def __getattr__(self, ports: str) -> Any:
         if service := SERVICE_CLASSES.get(ports):
             return object.__new__(service)
-        return SimpleNamespace(resolver=None, schedules=None)
+        store = SimpleNamespace(quota_terms_of=lambda *_: {})  # no job has quotas
+        return SimpleNamespace(resolver=None, schedules=None, starter=SimpleNamespace(jobs=store))
 
     @contextmanager
     def in_force(self) -> Iterator[None]:
