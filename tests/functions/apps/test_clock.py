@@ -336,9 +336,9 @@ def test_a_dead_redis_is_a_metric_and_no_error(world, capsys, monkeypatch):
     assert value(lines, "NodeHealthy", part="redis", node="redis") == 0
     assert value(lines, "NodeUp", part="mongodb", node="main") == 1
     assert list(answer["unwell"]) == ["redis:redis"]
-    assert answer["unread"] == ["workers", "queues", "strays", "ticks"]
+    assert answer["unread"] == ["workers", "queues", "strays", "ticks", "quotas"]
     assert value(lines, "LedgerDifference") == 0, "MongoDB is well, so its ledgers are read"
-    assert value(lines, "Unread") == 4
+    assert value(lines, "Unread") == 5
     world.end_environments()
 
 
