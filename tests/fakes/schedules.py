@@ -70,6 +70,19 @@ class MemorySchedules:
         turns = chain.from_iterable(zip_longest(*of_tenants.values()))
         return [schedule for schedule in turns if schedule is not None][:limit]
 
+    def failing(self, limit: int) -> list[Schedule]:
+        with self._lock:
+            found = sorted(
+                (one for one in self._schedules.values() if one.is_failing),
+                key=lambda one: (one.next_at is not None, one.next_at, one.key),
+            )
+        unread: dict = {"urls": (), "start": None, "values": {}}
+        of_tenants: dict[str, list[Schedule]] = {}
+        for schedule in found:
+            of_tenants.setdefault(schedule.tenant, []).append(replace(schedule, **unread))
+        turns = chain.from_iterable(zip_longest(*of_tenants.values()))
+        return [schedule for schedule in turns if schedule is not None][:limit]
+
     def next_due(self, after: datetime, until: datetime) -> datetime | None:
         with self._lock:
             found = (one.next_at for one in self._schedules.values() if one.enabled)
@@ -102,6 +115,7 @@ class MemorySchedules:
                 next_at=to.next_at,
                 last_fired_at=to.last_fired_at,
                 last_outcome=to.last_outcome,
+                last_failure=to.last_failure,
             )
             return True
 

@@ -3,6 +3,7 @@
 from crawlfleet.monitoring.incidents.capacity_checks import (
     IN_A_ROW,
     KINDS,
+    MOST_FIRES,
     SCHEDULER,
     capacity_findings,
     faults_in_words,

@@ -23,6 +23,7 @@ from crawlfleet.monitoring.incidents.store_checks import judged, unwatched
 from crawlfleet.monitoring.metrics import SETTLED_SECONDS, Emitted, Emitter, batches
 from crawlfleet.monitoring.models import (
     BizCoverage,
+    FailedFire,
     Figures,
     HostSample,
     Sample,

@@ -14,6 +14,7 @@ from crawlfleet.jobs.schedules.cron import (
 from crawlfleet.jobs.schedules.dispatcher import OPEN_JOBS, ScheduleRunner
 from crawlfleet.jobs.schedules.models import (
     KEPT_VERSIONS,
+    LONG_WAIT,
     SCAN_GAP,
     Missed,
     Outcome,

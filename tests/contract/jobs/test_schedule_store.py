@@ -62,6 +62,9 @@ def everything(tenant: str, **changes: object) -> Schedule:
         last_outcome=Outcome(
             kind=OutcomeKind.SKIPPED, fire_at=NOON - HOUR, at=NOON, job="j", why="it had to be"
         ),
+        last_failure=Outcome(
+            kind=OutcomeKind.WAITING, fire_at=NOON - HOUR, at=NOON, why="why", as_meant=True
+        ),
         **changes,
     )
 
@@ -220,6 +223,62 @@ def test_what_is_put_off_keeps_its_fire_time(store: MongoSchedules, tenant: str)
     assert store.advance(schedule, on_from(schedule, NOON + HOUR)) is False, "it was read before"
     assert due(store, tenant, NOON) == []
     assert due(store, tenant, NOON + HOUR) == ["daily"]
+
+
+def failed(store: MongoSchedules, schedule: Schedule) -> Schedule:
+    """Keep a schedule whose last fire has failed."""
+    store.put(schedule, None)
+    outcome = Outcome(kind=OutcomeKind.FAILED, fire_at=NOON, at=NOON, why="no such rule")
+    later = on_from(schedule, NOON, next_at=NOON + HOUR, last_outcome=outcome, last_failure=outcome)
+    assert store.advance(schedule, later) is True
+    return later
+
+
+def failing(store: MongoSchedules, *tenants: str) -> list[tuple[str, str]]:
+    return [(one.tenant, one.name) for one in store.failing(10_000) if one.tenant in tenants]
+
+
+def test_those_whose_last_fire_failed_are_listed_until_one_works(
+    store: MongoSchedules, tenant: str
+) -> None:
+    store.put(a_schedule(tenant, "well"), None)
+    schedule = failed(store, a_schedule(tenant))
+
+    [found] = [one for one in store.failing(10_000) if one.tenant == tenant]
+
+    assert found == msgspec.structs.replace(schedule, urls=()), "what it crawls is not read"
+    started = Outcome(kind=OutcomeKind.STARTED, fire_at=NOON, at=NOON + HOUR, job="j")
+    assert store.advance(schedule, on_from(schedule, NOON + HOUR, last_outcome=started)) is True
+    assert failing(store, tenant) == []
+    assert store.get(tenant, "shop", "daily").last_failure == schedule.last_failure
+
+
+def test_one_that_fails_is_no_more_once_it_is_paused_changed_or_deleted(
+    store: MongoSchedules, tenant: str
+) -> None:
+    for name in ("changed", "deleted", "paused", "stays"):
+        standing = failed(store, a_schedule(tenant, name))
+        later = msgspec.structs.replace(standing, version=2, put_at=NOON + HOUR)
+        match name:
+            case "changed":
+                assert store.put(later, standing) is True
+            case "deleted":
+                assert store.delete(tenant, "shop", name) is True
+            case "paused":
+                assert store.put(on_from(later, None, enabled=False), standing) is True
+
+    assert failing(store, tenant) == [(tenant, "stays")]
+
+
+def test_one_tenants_failures_do_not_hide_anothers(store: MongoSchedules, tenant: str) -> None:
+    other = f"{tenant}-b"
+    for name in ("a", "b", "c"):
+        failed(store, a_schedule(tenant, name))
+    failed(store, a_schedule(other, "z"))
+
+    assert failing(store, tenant, other)[:2] == [(tenant, "a"), (other, "z")]
+    assert len(store.failing(2)) == 2
+    assert store.failing(0) == []
 
 
 def test_a_schedule_put_anew_meanwhile_does_not_advance(store: MongoSchedules, tenant: str) -> None:

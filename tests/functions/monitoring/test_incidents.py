@@ -17,11 +17,12 @@ from tests.functions.http import ask, submit
 from tests.kit.jobs import MongoJobs
 from tests.kit.kernel import names
 from tests.kit.topics import Refusing, Topic
-from tests.kit.worlds.functions import STAGE, World, a_world, biz, default_bizs
+from tests.kit.worlds.functions import PAGE_RULE, STAGE, World, a_world, biz, default_bizs
 from tests.waiting import eventually
 
 TICK = {"source": "aws.events", "detail-type": "Scheduled Event"}
 QUICK = {"bad_looks": 1, "good_looks": 1}
+PATIENT = {"oldest_waiting_seconds": 9_999.0}
 
 
 class Stage:
@@ -133,6 +134,43 @@ def test_a_job_at_which_no_worker_looks_is_reported_of_when_the_stage_has_no_pat
     [message] = [one for one in said if "july" in one]
     assert "july waits since " in message
     assert ask(stage.world, "GET", "/v1/docs/jobs/july").json["state"] == "placing"
+
+
+def test_a_schedule_whose_rule_is_gone_is_reported_until_a_later_fire_works(stage: Stage):
+    world, clock = stage.world, stage.world.clocks
+    timed = {"cron": "* * * * *", "rule": "page", "urls": ["https://example.org/timed"]}
+    stage.push(9_999.0)
+    assert ask(world, "PUT", "/v1/docs/schedules/nightly", timed).status == 200
+    without = default_bizs()
+    without["acme"]["docs"] = biz({"other": PAGE_RULE}, thresholds=PATIENT)
+    world.push(without, stage={"alarms": QUICK})
+    soon = datetime.now(UTC) + timedelta(minutes=1)
+    clock[names.SCHEDULER] = lambda: soon
+
+    world.call(names.SCHEDULER, {})
+
+    said: list[str] = []
+
+    def is_said(word: str) -> Callable[[], bool]:
+        def look() -> bool:
+            stage.look()
+            said.extend(one["Message"] for one in stage.people.heard())
+            return any(stage.tenant in one and word in one for one in said)
+
+        return look
+
+    eventually(is_said("nightly, the fire of "), what="a message about the schedule")
+    [message] = [one for one in said if "nightly" in one]
+    assert "its schedules start no jobs" in message
+    assert "rule" in message.partition("nightly, the fire of ")[2]
+    stage.push(9_999.0)
+    clock[names.SCHEDULER] = lambda: soon + timedelta(minutes=15)
+    world.call(names.SCHEDULER, {})
+    found = ask(world, "GET", "/v1/docs/schedules/nightly").json
+    assert found["last_outcome"]["outcome"] == "started"
+    assert found["last_failure"]["outcome"] == "failed"
+    said.clear()
+    eventually(is_said("its schedules start no jobs"), what="a message about its end")
 
 
 def test_operations_that_were_slow_between_two_evaluations_are_reported(stage: Stage):

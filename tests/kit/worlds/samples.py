@@ -43,6 +43,7 @@ def a_sample(*queues: QueueSample, **changes: object) -> Sample:
         "stray_requests": 0,
         "ticked": Ticked(seconds_ago=1.0),
         "used_up": (),
+        "failed_fires": (),
     }
     return Sample(**{**facts, **changes})
 

@@ -186,6 +186,21 @@ def test_a_list_says_of_a_fire_that_started_no_job_why(crawlfleet, api, outcome,
     assert "weekly:" not in shown
 
 
+def test_an_earlier_failure_is_shown_after_a_fire_that_worked(crawlfleet, api):
+    options = ("--cron", "0 3 * * *", "--rule", "article", "--url", URL)
+    crawlfleet("schedule", "put", BIZ, "nightly", *options)
+    kept = api.schedules["nightly"]
+    kept["last_outcome"] = kept["last_failure"] = FAILED
+    assert "last failure" not in crawlfleet("schedule", "show", BIZ, "nightly").out
+    started = {"outcome": "started", "job": "n", "why": "", "fire_at": "2026-01-03T00:00:00Z"}
+    kept["last_outcome"] = FAILED | started
+
+    shown = " ".join(crawlfleet("schedule", "show", BIZ, "nightly").out.split())
+
+    assert "last failure 2026-01-02 00:00:00Z" in shown
+    assert "why it failed this biz has no rule 'article'" in shown
+
+
 def test_a_list_says_of_many_fires_that_started_no_job_how_many_there_are(crawlfleet, api):
     options = ("--cron", "0 3 * * *", "--rule", "article", "--url", URL)
     for number in range(12):

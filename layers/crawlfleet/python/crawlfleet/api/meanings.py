@@ -140,6 +140,7 @@ MEANINGS: Final[dict[str, str]] = {
     "last": "The last number, which is among them.",
     "last_fired_at": "When it fired last.",
     "last_modified": "The Last-Modified that the site gave.",
+    "last_failure": "The last outcome that was a failure; null where none was.",
     "last_outcome": "What became of its last fire time; null before the first.",
     "late": "Whether it will not be done in time.",
     "latency_seconds": "Seconds until an answer begins, on average.",

@@ -119,10 +119,15 @@ class ScheduleVersionsView(msgspec.Struct, frozen=True, kw_only=True):
 
 def schedule_view(schedule: models.Schedule, state: ScheduleState) -> Schedule:
     """Shape a schedule."""
-    outcome = schedule.last_outcome
-    last = None if outcome is None else filled(Outcome, outcome, outcome=outcome.kind.value)
-    content = _content(schedule)
-    return filled(Schedule, schedule, **content, last_outcome=last, state=state.value)
+    outcomes = {
+        "last_outcome": _outcome(schedule.last_outcome),
+        "last_failure": _outcome(schedule.last_failure),
+    }
+    return filled(Schedule, schedule, **_content(schedule), **outcomes, state=state.value)
+
+
+def _outcome(found: models.Outcome | None) -> Outcome | None:
+    return None if found is None else filled(Outcome, found, outcome=found.kind.value)
 
 
 def version_view(schedule: models.Schedule) -> ScheduleContent:

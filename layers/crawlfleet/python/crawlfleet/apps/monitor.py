@@ -26,13 +26,14 @@ from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.metrics import MetricSink, SparingMetrics
 from crawlfleet.kernel.settings import Need, Settings
 from crawlfleet.monitoring.emf import EmfMetrics
+from crawlfleet.monitoring.incidents.capacity_checks import MOST_FIRES
 from crawlfleet.monitoring.incidents.detectors import hosts_to_watch
 from crawlfleet.monitoring.incidents.kinds import Kind
 from crawlfleet.monitoring.incidents.mongo import MongoIncidentBook
 from crawlfleet.monitoring.incidents.service import IncidentMonitor
 from crawlfleet.monitoring.incidents.sns import SnsNotifier
 from crawlfleet.monitoring.metrics import Emitter
-from crawlfleet.monitoring.models import Sample, UnplacedJob, Unread
+from crawlfleet.monitoring.models import FailedFire, Sample, UnplacedJob, Unread
 from crawlfleet.monitoring.sampler import Sampler
 from crawlfleet.monitoring.store_health import PartHealth
 from crawlfleet.requests.queue.redis.stats import RedisOverview
@@ -115,6 +116,7 @@ def sampler_over(parts: Parts) -> Sampler:
             QuotaLedgers(RedisQuotaLedgers(parts.redis), MongoCeilings(parts.nodes)).used_up,
             jobs=lambda *of: _jobs(parts).quota_terms_of_open(*of),
         ),
+        fires=partial(failed_fires, parts),
     )
 
 
@@ -149,6 +151,27 @@ def unplaced_jobs(jobs: "MongoJobs", now: datetime, terms: BiddingTerms) -> list
             for job in waiting
         ),
     ]
+
+
+def failed_fires(parts: Parts) -> tuple[FailedFire, ...]:
+    """List the last fires of schedules that have failed.
+
+    Raises:
+        StoreUnavailableError: the home node does not answer.
+    """
+    from crawlfleet.jobs.schedules.mongo import MongoSchedules
+
+    return tuple(
+        FailedFire(
+            tenant=one.tenant,
+            biz=one.biz,
+            schedule=one.name,
+            fire_at=one.last_outcome.fire_at,
+            why=one.last_outcome.why,
+        )
+        for one in MongoSchedules(parts.nodes).failing(MOST_FIRES)
+        if one.last_outcome is not None
+    )
 
 
 def pool_states(parts: Parts) -> list[PoolState]:

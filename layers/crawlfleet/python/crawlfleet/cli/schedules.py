@@ -278,7 +278,9 @@ def _next(found: "Schedule") -> str | None:
 
 def _rest(found: "Schedule") -> list[tuple[str, object]]:
     """List the fields of a schedule that its line of the table lacks."""
-    outcome = found.last_outcome
+    outcome, failure = found.last_outcome, found.last_failure
+    if failure == outcome:
+        failure = None
     reported: dict[str, object] = {
         "version": found.version,
         "put": console.moment(found.put_at),
@@ -294,6 +296,8 @@ def _rest(found: "Schedule") -> list[tuple[str, object]]:
         "last fire": None if outcome is None else console.moment(outcome.fire_at),
         "last job": None if outcome is None else outcome.job,
         "why": None if outcome is None else outcome.why,
+        "last failure": None if failure is None else console.moment(failure.fire_at),
+        "why it failed": None if failure is None else failure.why,
     }
     return [(name, value) for name, value in reported.items() if value not in (None, "")]
 

@@ -83,6 +83,16 @@ class UnplacedJob(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime | None = None
 
 
+class FailedFire(msgspec.Struct, frozen=True, kw_only=True):
+    """A fire of a schedule that has started no job; ``why`` is said to people."""
+
+    tenant: str
+    biz: str
+    schedule: str
+    fire_at: datetime
+    why: str
+
+
 class UsedUpQuota(msgspec.Struct, frozen=True, kw_only=True):
     """A quota that is used up, of a ``biz`` or of its tenant and its users; ``said`` is of it."""
 
@@ -119,6 +129,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         coverage: What was counted in the last hours of bizs that are at work; of others nothing.
         proxies: The stage's pools of proxies, as their workers know them.
         used_up: The quotas of tenants, users, bizs and open jobs that are used up.
+        failed_fires: The last fires of schedules, where they have failed.
     """
 
     at: datetime
@@ -139,6 +150,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     coverage: tuple[BizCoverage, ...] = ()
     proxies: tuple[ProxyPoolState, ...] | None = ()
     used_up: tuple[UsedUpQuota, ...] | None = None
+    failed_fires: tuple[FailedFire, ...] | None = None
     unread: tuple[Unread, ...] = ()
 
 

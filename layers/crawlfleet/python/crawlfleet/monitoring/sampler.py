@@ -44,6 +44,7 @@ from crawlfleet.monitoring.incidents.detectors import comparable
 from crawlfleet.monitoring.incidents.store_checks import counted_since, judged, unwatched
 from crawlfleet.monitoring.models import (
     BizCoverage,
+    FailedFire,
     HostSample,
     Sample,
     UnplacedJob,
@@ -77,6 +78,7 @@ _HOSTS: Final = "hosts"
 _COVERAGE: Final = "coverage"
 _PROXIES: Final = "proxies"
 _QUOTAS: Final = "quotas"
+_FIRES: Final = "fires of schedules"
 #: Bizs at work whose coverage a sample reads; where there are more they alternate.
 MOST_COVERED: Final = 50
 
@@ -122,7 +124,7 @@ class Sampler:
     ``unplaced`` the jobs that no worker suited, of late, or that wait for one too long. ``workers``
     and ``decided`` are of the usual pool, ``pools`` returns the same of the others. ``coverages``
     returns the field coverage of a biz's last hours, ``proxies`` the state of pools of proxies,
-    ``quotas`` those that are used up.
+    ``quotas`` those that are used up, ``fires`` the last ones of schedules that have failed.
     """
 
     queue: RedisQueue
@@ -141,6 +143,7 @@ class Sampler:
     coverages: Callable[[QueueKey], Sequence[HourCoverage]] = lambda _: ()
     proxies: Callable[[Collection[str]], Sequence[ProxyPoolState]] = lambda _: ()
     quotas: Callable[[Tree, datetime], Sequence[Standing]] = lambda *_: ()
+    fires: Callable[[], tuple[FailedFire, ...]] = tuple
     clock: Callable[[], float] = time.monotonic
 
     def sample(
@@ -233,6 +236,7 @@ class Sampler:
             coverage=coverage,
             proxies=_proxies(tree, found),
             used_up=found.answers.get(_QUOTAS),
+            failed_fires=found.answers.get(_FIRES),
             unread=(
                 *(_unread(what, failure) for what, failure in failures),
                 *(each for part in parts for each in unwatched(part, stage.monitor.unwatched)),
@@ -255,6 +259,7 @@ class Sampler:
         if tree.stage.proxies:
             calls[_PROXIES] = partial(self.proxies, sorted(tree.stage.proxies))
         calls[_QUOTAS] = partial(self._used_up, tree, now)
+        calls[_FIRES] = self.fires
         beside: defaultdict[frozenset[str], list[QueueKey]] = defaultdict(list)
         for key in tree.queues():
             beside[nodes_of(tree, key)].append(key)

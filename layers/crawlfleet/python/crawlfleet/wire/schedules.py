@@ -53,7 +53,8 @@ class Schedule(ScheduleContent, frozen=True, kw_only=True):
     ``running`` (a job has not ended), ``waiting`` for the next time, or ``over``: no time comes.
     ``segment`` says how often its jobs read a page that links lead to; null is once a job.
     ``fire_at`` is the next time of the cron line, ``next_at`` when it is evaluated: with its
-    jitter, or later while it has to wait. Of a version, all that follows ``enabled`` is null.
+    jitter, or later while it has to wait. ``last_failure`` is the last outcome that was a failure,
+    which a later one leaves as it is. Of a version, all that follows ``enabled`` is null.
     """
 
     state: str = ""
@@ -61,6 +62,7 @@ class Schedule(ScheduleContent, frozen=True, kw_only=True):
     next_at: datetime | None = None
     last_fired_at: datetime | None = None
     last_outcome: Outcome | None = None
+    last_failure: Outcome | None = None
 
 
 class SchedulesAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -64,6 +64,10 @@ def _order(schedule: Schedule, name: str, by: str, fire_at: datetime | None) -> 
     )
 
 
+def _runs_alone(schedule: Schedule) -> bool:
+    return schedule.overlap in (Overlap.SKIP, Overlap.QUEUE)
+
+
 def _failure(fire_at: datetime, error: Exception, now: datetime) -> Outcome:
     """Describe an error to the schedule's owner; what is ours stays in our log."""
     rejected = isinstance(error, errors.RejectedError)
@@ -163,8 +167,10 @@ class ScheduleRunner:
         biz_of(tree, schedule.tenant, schedule.biz)
         name = fire_name(schedule.name, fire_at)
 
-        def outcome(kind: OutcomeKind, why: str = "", job: str | None = None) -> Outcome:
-            return Outcome(kind=kind, fire_at=fire_at, at=now, job=job, why=why)
+        def outcome(
+            kind: OutcomeKind, why: str = "", job: str | None = None, *, as_meant: bool = False
+        ) -> Outcome:
+            return Outcome(kind=kind, fire_at=fire_at, at=now, job=job, why=why, as_meant=as_meant)
 
         # Counted first: an open job that is this fire's own is then found by its name.
         limit = self._limit(schedule)
@@ -175,7 +181,8 @@ class ScheduleRunner:
                 job = self._start(tree, schedule, order, now, limit)
             except errors.ConflictError as error:
                 skips = schedule.overlap is Overlap.SKIP
-                return outcome(OutcomeKind.SKIPPED if skips else OutcomeKind.WAITING, str(error))
+                kind = OutcomeKind.SKIPPED if skips else OutcomeKind.WAITING
+                return outcome(kind, str(error), as_meant=_runs_alone(schedule))
             except (errors.QuotaExceededError, errors.TenantSuspendedError) as error:
                 return outcome(OutcomeKind.WAITING, str(error))
         if job.schedule != schedule.name:
@@ -201,10 +208,9 @@ class ScheduleRunner:
         return job
 
     def _limit(self, schedule: Schedule) -> OverlapLimit:
-        alone = schedule.overlap in (Overlap.SKIP, Overlap.QUEUE)
         return OverlapLimit(
             open=self.starter.jobs.count_open(schedule.tenant, schedule.biz, schedule.name),
-            most=1 if alone else OPEN_JOBS,
+            most=1 if _runs_alone(schedule) else OPEN_JOBS,
             instead=schedule.overlap is Overlap.REPLACE,
         )
 
@@ -287,8 +293,8 @@ class _DueFires:
         fire_at = self._standing.fire_at
         if fire_at is None or not due.passed:
             return
-        kind = OutcomeKind.SKIPPED
-        outcome = Outcome(kind=kind, fire_at=fire_at, at=self._now, why=due.passed)
+        kind, why = OutcomeKind.SKIPPED, due.passed
+        outcome = Outcome(kind=kind, fire_at=fire_at, at=self._now, why=why, as_meant=True)
         self._advance(replace(planned(self._standing, due.resume_at), last_outcome=outcome))
 
     def _wait(self, fire_at: datetime) -> timedelta:
@@ -305,6 +311,8 @@ class _DueFires:
         self._advance(replace(standing, last_outcome=outcome))
 
     def _advance(self, to: Schedule) -> bool:
+        if to.last_outcome is not None and to.last_outcome.has_failed:
+            to = replace(to, last_failure=to.last_outcome)
         done = self._runner.schedules.advance(self._standing, to)
         self._standing = to
         return done

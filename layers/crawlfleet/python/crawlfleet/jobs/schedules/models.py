@@ -19,6 +19,8 @@ MOST_SCHEDULES = 1_000
 SCAN_GAP = timedelta(minutes=3)
 #: How late a fire time may be for ``missed: skip``, unless the schedule says otherwise.
 USUAL_TOLERANCE_SECONDS = 300
+#: A fire that waits for so long, by no policy of its schedule, has failed.
+LONG_WAIT = timedelta(minutes=5)
 
 Jitter = Annotated[int, Meta(ge=0, le=3_600)]
 #: A scheduler ticks each half minute; one tick may take longer.
@@ -76,13 +78,26 @@ class ScheduleState(StrEnum):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of a fire time: the ``job`` it started, or ``why`` it did not, for people."""
+    """The outcome of a fire time: the ``job`` it started, or ``why`` it did not, for people.
+
+    ``as_meant`` is where ``overlap`` or ``missed`` have it wait, or be skipped.
+    """
 
     kind: OutcomeKind
     fire_at: datetime
     at: datetime
     job: str | None = None
     why: str = ""
+    as_meant: bool = False
+
+    @property
+    def has_failed(self) -> bool:
+        """Tell whether it has started no job, and that is not as its schedule means it."""
+        if self.kind is OutcomeKind.WAITING:
+            return not self.as_meant and self.at - self.fire_at >= LONG_WAIT
+        return self.kind is OutcomeKind.FAILED or (
+            self.kind is OutcomeKind.SKIPPED and not self.as_meant
+        )
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +117,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         fire_at: The next fire time by the cron line that is still to be dealt with; None while the
             schedule is disabled or will never fire again.
         next_at: When that is due: with its jitter, or later where it has to wait.
+        last_failure: The last outcome that was a failure, whatever has come after it.
     """
 
     tenant: str
@@ -129,6 +145,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     next_at: datetime | None = None
     last_fired_at: datetime | None = None
     last_outcome: Outcome | None = None
+    last_failure: Outcome | None = None
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -138,8 +155,16 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def content(self) -> "Schedule":
         """Return what a client has set, without what the scheduler keeps."""
-        kept = ("put_at", "fire_at", "next_at", "last_fired_at", "last_outcome")
+        kept = ("put_at", "fire_at", "next_at", "last_fired_at", "last_outcome", "last_failure")
         return replace(self, version=1, **dict.fromkeys(kept))
+
+    @property
+    def is_failing(self) -> bool:
+        """Tell whether its last fire has failed, and nobody has paused or changed it since."""
+        last = self.last_outcome
+        if last is None or not (self.enabled and last.has_failed):
+            return False
+        return self.put_at is None or last.at >= self.put_at
 
 
 def state_of(schedule: Schedule, now: datetime, *, runs: bool) -> ScheduleState:

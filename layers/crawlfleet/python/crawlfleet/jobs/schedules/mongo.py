@@ -35,12 +35,15 @@ def progress_document(schedule: Schedule) -> Document:
     """Make the fields that a scheduler keeps. ``fire`` says for which ``next_at`` it holds.
 
     A scheduler of an older release moves ``next_at`` alone: that is the fire time then.
+    ``failing`` is kept for its index alone.
     """
     return {
         "next_at": schedule.next_at,
         "fire": {"at": schedule.fire_at, "next_at": schedule.next_at},
         "last_fired_at": schedule.last_fired_at,
         "last_outcome": msgspec.to_builtins(schedule.last_outcome, builtin_types=(datetime,)),
+        "last_failure": msgspec.to_builtins(schedule.last_failure, builtin_types=(datetime,)),
+        "failing": schedule.is_failing,
     }
 
 
@@ -69,10 +72,15 @@ def schedule_of(document: Document) -> Schedule:
 
 
 #: What a scheduler keeps of a schedule, and no client has set.
-_PROGRESS: Final = frozenset({"fire_at", "next_at", "last_fired_at", "last_outcome"})
+_PROGRESS: Final = frozenset(
+    {"fire_at", "next_at", "last_fired_at", "last_outcome", "last_failure"}
+)
 #: The index of all tenants, and the one that begins with the tenant.
 _DUE: Final = "due"
 _TURNS: Final = "due_in_turns"
+#: The index of those whose last fire has failed, and what nobody needs to know of them.
+_FAILING: Final = "failing"
+_UNREAD: Final = {"urls": False, "start": False, "values": False}
 #: The one document of ``schedule_looks``: since when no scan has come to its end.
 _SCAN: Final = "due"
 
@@ -155,6 +163,14 @@ class MongoSchedules:
             found = find_round_robin(schedules, match, "next_at", limit, _TURNS)
         return [schedule_of(one) for one in found]
 
+    def failing(self, limit: int) -> list[Schedule]:
+        """List schedules whose last fire has failed, without what they crawl; tenants in turns."""
+        match: Document = {"failing": True}
+        with border():
+            schedules = self._schedules()
+            found = find_round_robin(schedules, match, "next_at", limit, _FAILING, _UNREAD)
+        return [schedule_of(one) for one in found]
+
     def next_due(self, after: datetime, until: datetime) -> datetime | None:
         """Return when the first schedule comes due after a moment, None where none does in time."""
         match: Document = {"enabled": True, "next_at": {"$gt": after, "$lte": until}}
@@ -225,6 +241,11 @@ class MongoSchedules:
             [
                 IndexModel(["enabled", "next_at"], name=_DUE),
                 IndexModel(["enabled", "tenant", "next_at", "_id"], name=_TURNS),
+                IndexModel(
+                    ["failing", "tenant", "next_at", "_id"],
+                    name=_FAILING,
+                    partialFilterExpression={"failing": True},
+                ),
                 IndexModel(of_biz),
             ]
         )

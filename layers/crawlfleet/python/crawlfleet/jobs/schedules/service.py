@@ -129,6 +129,7 @@ def _as_put(schedule: Schedule, standing: Schedule | None, now: datetime) -> Sch
     fired_at, outcome = standing.last_fired_at, standing.last_outcome
     changed = replace(schedule, version=standing.version + 1, put_at=from_ms(to_ms(now)))
     changed = replace(changed, last_fired_at=fired_at, last_outcome=outcome)
+    changed = replace(changed, last_failure=standing.last_failure)
     if not changed.enabled:
         return cron.planned(changed, None)
     if not standing.enabled:

@@ -1,4 +1,4 @@
-"""Detect faults of capacity, hosts, the scheduler, unplaced jobs and proxies.
+"""Detect faults of capacity, hosts, the scheduler, unplaced jobs, schedules and proxies.
 
 **Capacity** that tenants state they need may not be there (SPEC.md C1, B13).
 
@@ -14,6 +14,9 @@ a part of it fails: so both are found here, in one finding at most.
 
 **Jobs** (SPEC.md B6). They were given up, as no worker suits them; or they wait for longer than the
 stage has patience: no worker has looked at them, or those that suit them are busy.
+
+**Schedules** (SPEC.md B1). Their last fire started no job, and that is not as their policies have
+it. Of those of a biz that there is no more nothing is said: nobody can mend or delete them.
 
 **Quotas** (SPEC.md D9). One of a tenant, a user or a biz is used up: what is under it waits
 or ends. There is one finding for each biz, and one for a tenant and its users.
@@ -37,7 +40,7 @@ from crawlfleet.kernel.redaction import one_line, plain
 from crawlfleet.kernel.time import span
 from crawlfleet.monitoring.incidents.kinds import Kind
 from crawlfleet.monitoring.incidents.models import Finding, Place, key_of
-from crawlfleet.monitoring.models import HostSample, UnplacedJob, UsedUpQuota
+from crawlfleet.monitoring.models import FailedFire, HostSample, UnplacedJob, UsedUpQuota
 
 #: Of those that state needs, so many are named.
 _NAMED: Final = 5
@@ -53,6 +56,8 @@ _WORD: Final = 32
 #: Of a biz's jobs so many are named, and characters of why.
 _NAMED_JOBS: Final = 3
 _QUOTED: Final = 400
+#: Failed fires in a sample. Where there are as many there may be more.
+MOST_FIRES: Final = 200
 
 
 def capacity_findings(workers: WorkersSample, tree: Tree) -> Iterator[Finding]:
@@ -245,6 +250,38 @@ def unplaced_findings(jobs: Sequence[UnplacedJob]) -> Iterator[Finding]:
 def _job_said(job: UnplacedJob) -> str:
     waits = "" if job.since is None else f" waits since {job.since:%Y-%m-%d %H:%M} UTC"
     return f"{one_line(job.job, 160)}{waits}: {plain(job.why, _QUOTED)}"
+
+
+def fire_findings(fires: Sequence[FailedFire], tree: Tree) -> Iterator[Finding]:
+    """Find one for each biz, which names its schedules, their fires, and why these have failed."""
+    there = _bizs(tree)
+    of_biz = sorted(
+        (fire for fire in fires if (fire.tenant, fire.biz) in there),
+        key=lambda fire: (fire.tenant, fire.biz, fire.schedule),
+    )
+    for (tenant, biz), each in groupby(of_biz, key=lambda fire: (fire.tenant, fire.biz)):
+        found = list(each)
+        words = [_fire_said(fire) for fire in found[:_NAMED_JOBS]]
+        more = [f"and {len(found) - _NAMED_JOBS:,} more"] if len(found) > _NAMED_JOBS else []
+        place, said = Place(tenant=tenant, biz=biz), "; ".join([*words, *more])
+        yield Finding(Kind.SCHEDULE_FAILED, place, len(found), 0, said)
+
+
+def _fire_said(fire: FailedFire) -> str:
+    at = f"{fire.fire_at:%Y-%m-%d %H:%M} UTC"
+    return f"{one_line(fire.schedule, 160)}, the fire of {at}: {plain(fire.why, _QUOTED)}"
+
+
+def unknown_of_fires(fires: Sequence[FailedFire] | None, tree: Tree) -> Iterator[str]:
+    """Yield keys of what is unknown where schedules could not be read, or not all of them."""
+    if fires is None or len(fires) >= MOST_FIRES:
+        for tenant, biz in sorted(_bizs(tree)):
+            yield key_of(Kind.SCHEDULE_FAILED, Place(tenant=tenant, biz=biz))
+
+
+def _bizs(tree: Tree) -> set[tuple[str, str]]:
+    """Return every biz with a document, right or not."""
+    return {(key.tenant, key.biz) for key in tree.queues()} | tree.refused
 
 
 def quota_findings(quotas: Sequence[UsedUpQuota]) -> Iterator[Finding]:

@@ -100,6 +100,7 @@ def evaluate(sample: Sample, before: Sample | None, tree: Tree) -> Evaluation:
         findings += capacity.host_findings(host, thresholds)
         unknown.update(capacity.unknown_of_host(host, thresholds))
     findings += capacity.unplaced_findings(sample.unplaced or ())
+    findings += capacity.fire_findings(sample.failed_fires or (), tree)
     findings += capacity.quota_findings(sample.used_up or ())
     findings += capacity.proxy_findings(sample.proxies or ())
     findings += _fleet_findings(sample)
@@ -333,6 +334,7 @@ def _unknown_of_fleet(sample: Sample, tree: Tree) -> Iterator[str]:
         yield key_of(Kind.NO_WORKERS, WORKERS)
     if sample.unplaced is None:
         yield from capacity.unknown_of_unplaced(tree)
+    yield from capacity.unknown_of_fires(sample.failed_fires, tree)
     if sample.used_up is None:
         yield from capacity.unknown_of_quotas(tree)
     yield from capacity.unknown_of_proxies(sample.proxies, tree)

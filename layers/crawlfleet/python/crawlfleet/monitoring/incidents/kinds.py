@@ -37,6 +37,7 @@ class Kind(StrEnum):
     NO_WORKERS = "no_workers"
     CAPACITY_SHORT = "capacity_short"
     JOB_UNPLACED = "job_unplaced"
+    SCHEDULE_FAILED = "schedule_failed"
     QUOTA_USED_UP = "quota_used_up"
     SCHEDULER_FAULTS = "scheduler_faults"
     HOST_THROTTLED = "host_throttled"
@@ -229,6 +230,14 @@ _TABLE: Final = {
         " `--state placing` are not lost: where no worker has looked at them see `crawlfleet"
         " fleet` and the consumer's log for why none starts; where those that suit them are busy"
         " raise max_consumers of their pool.",
+    ),
+    Kind.SCHEDULE_FAILED: _warning(
+        "its schedules start no jobs",
+        "`crawlfleet schedule list BIZ` says of each why its last fire started no job. Mend the"
+        " rule, spider or start that it names, raise open_jobs, or have the tenant resumed. What"
+        " failed or waits is tried again within five minutes; what was skipped is not:"
+        " `crawlfleet schedule run BIZ NAME` makes up for it. It is over when a fire starts its"
+        " job, or the schedule is changed, paused or deleted.",
     ),
     Kind.QUOTA_USED_UP: _warning(
         "a quota is used up",
