@@ -149,18 +149,19 @@ def test_a_schedule_whose_rule_is_gone_is_reported_until_a_later_fire_works(stag
 
     world.call(names.SCHEDULER, {})
 
-    said: list[str] = []
+    heard: list[str] = []
 
-    def is_said(word: str) -> Callable[[], bool]:
+    def is_heard(*words: str) -> Callable[[], bool]:
         def look() -> bool:
             stage.look()
-            said.extend(one["Message"] for one in stage.people.heard())
-            return any(stage.tenant in one and word in one for one in said)
+            heard.extend(f"{one['Subject']}\n{one['Message']}" for one in stage.people.heard())
+            return any(all(word in each for word in (stage.tenant, *words)) for each in heard)
 
         return look
 
-    eventually(is_said("nightly, the fire of "), what="a message about the schedule")
-    [message] = [one for one in said if "nightly" in one]
+    eventually(is_heard("nightly, the fire of "), what="a message about the schedule")
+    [message] = [each for each in heard if "nightly" in each]
+    assert "warning: " in message.splitlines()[0]
     assert "its schedules start no jobs" in message
     assert "rule" in message.partition("nightly, the fire of ")[2]
     stage.push(9_999.0)
@@ -169,8 +170,7 @@ def test_a_schedule_whose_rule_is_gone_is_reported_until_a_later_fire_works(stag
     found = ask(world, "GET", "/v1/docs/schedules/nightly").json
     assert found["last_outcome"]["outcome"] == "started"
     assert found["last_failure"]["outcome"] == "failed"
-    said.clear()
-    eventually(is_said("its schedules start no jobs"), what="a message about its end")
+    eventually(is_heard("over: ", "its schedules start no jobs"), what="a message about its end")
 
 
 def test_operations_that_were_slow_between_two_evaluations_are_reported(stage: Stage):
