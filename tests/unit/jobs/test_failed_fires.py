@@ -112,6 +112,28 @@ def test_what_is_passed_over_as_too_late_has_not_failed(world):
     assert (world.get().last_failure, failing(world)) == (None, [])
 
 
+@pytest.mark.parametrize("wrong", [{"rules": {}}, {"open_jobs": 0}])
+def test_a_fire_that_could_not_start_in_time_has_failed_and_why_stays_known(world, wrong):
+    world.put(missed=Missed.SKIP)
+    there, world.tree = world.tree, make_tree(make_biz(**wrong))
+    world.now += HOUR
+    world.tick()
+    reason = world.get().last_outcome.why
+
+    for _ in range(12):
+        world.now += timedelta(minutes=1)
+        world.tick()
+
+    last = world.get().last_outcome
+    assert (last.kind, last.fire_at) == (OutcomeKind.SKIPPED, at(13))
+    assert "late by more than 300 seconds" in last.why
+    assert reason in last.why
+    assert (world.get().last_failure, failing(world)) == (last, ["hourly"])
+    world.tree, world.now = there, at(14)
+    assert world.tick() == 1
+    assert failing(world) == []
+
+
 @pytest.mark.parametrize("what", ["paused", "deleted", "changed"])
 def test_one_that_somebody_has_paused_deleted_or_changed_since_does_not_fail(world, what):
     world.put()

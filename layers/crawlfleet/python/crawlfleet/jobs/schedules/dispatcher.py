@@ -293,8 +293,11 @@ class _DueFires:
         fire_at = self._standing.fire_at
         if fire_at is None or not due.passed:
             return
-        kind, why = OutcomeKind.SKIPPED, due.passed
+        kind, why, last = OutcomeKind.SKIPPED, due.passed, self._standing.last_outcome
         outcome = Outcome(kind=kind, fire_at=fire_at, at=self._now, why=why, as_meant=True)
+        if last is not None and last.fire_at == fire_at and not last.as_meant:
+            # What could not start in time has failed: its reason stays known.
+            outcome = replace(outcome, why=f"{why}; {last.why}", as_meant=False)
         self._advance(replace(planned(self._standing, due.resume_at), last_outcome=outcome))
 
     def _wait(self, fire_at: datetime) -> timedelta:
