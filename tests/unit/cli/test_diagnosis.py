@@ -114,6 +114,10 @@ def fired(outcome: str | None, late: float = 0, **more: str) -> Schedule:
     return Schedule(**of, last_outcome=last or None)
 
 
+def last_failed(schedule: Schedule) -> Schedule:
+    return msgspec.structs.replace(schedule, last_failure=schedule.last_outcome)
+
+
 CASES = {
     # ---- where it is, and whether it answers
     "no address": (
@@ -422,6 +426,10 @@ CASES = {
                 fired("skipped", missed="skip"),
             ],
         ),
+        [(Level.LOOK, "schedule nightly, of rule page, could not start its job: no such rule")],
+    ),
+    "a fire could not start in time": (
+        lambda: F.of_schedules("docs", [last_failed(fired("skipped", missed="skip"))]),
         [(Level.LOOK, "schedule nightly, of rule page, could not start its job: no such rule")],
     ),
     "rules can be tried": (

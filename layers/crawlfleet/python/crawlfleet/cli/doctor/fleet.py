@@ -310,10 +310,11 @@ def of_schedules(biz: str, found: "Iterable[Schedule]") -> Iterator[Saying]:
         late = last.at - last.fire_at >= _LONG_WAIT
         waits = last.outcome == "waiting" and one.overlap != "queue" and late
         skipped = last.outcome == "skipped" and "skip" not in {one.overlap, one.missed}
-        if not (last.outcome == "failed" or waits or skipped):
+        failed = last.outcome == "failed" or last == one.last_failure
+        if not (failed or waits or skipped):
             continue
         of = f"spider {one.spider}" if one.spider is not None else f"rule {one.rule}"
-        tried = "its next fire is" if skipped else "it is tried again"
+        tried = "its next fire is" if last.outcome == "skipped" else "it is tried again"
         again = "" if one.next_at is None else f"; {tried} at {moment(one.next_at)}"
         yield Level.LOOK.saying(
             biz,
