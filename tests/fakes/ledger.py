@@ -2,6 +2,7 @@
 
 import threading
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -42,6 +43,21 @@ class MemoryLedgers:
         """Audit at once what is in memory."""
         with self._state.lock:
             return _ledger(self._state.of(queue_key), biz, job)
+
+    def counters(self, queue_key: QueueKey, biz: Biz, jobs: Iterable[str]) -> dict[str, Ledger]:
+        with self._state.lock:
+            kept = self._state.of(queue_key)
+            found = {job: _ledger(kept, biz, job) for job in jobs}
+        return {
+            job: replace(
+                one,
+                pending=one.open,
+                leased=0,
+                waiting=0,
+                own={flag: one.own[flag] if flag >= _OWN_FINAL else 0 for flag in one.own},
+            )
+            for job, one in found.items()
+        }
 
     def coverage(self, queue_key: QueueKey, biz: Biz, job: str) -> dict[str, Coverage]:
         with self._state.lock:

@@ -130,6 +130,25 @@ def test_a_lost_lease_counts_for_nobody(fleet: Fleet) -> None:
     assert fleet.audit() == Ledger(submitted=10, leased=4, done=6)
 
 
+def test_several_jobs_are_counted_at_once_by_what_has_ended(fleet: Fleet) -> None:
+    red, blue = submit_job(fleet, "red", 60), submit_job(fleet, "blue", 3, worker=8)
+    submit_job(fleet, "redder", 5, worker=9)
+    claims: list[Claim] = fleet.claim([*red[:20], *blue[:1]])
+    fleet.settle([done_with(c, {"n": 1}) for c in claims[:-2]])
+    fleet.settle([(c, Dead("gone")) for c in claims[-2:]])
+    fleet.cancel(blue[2])
+
+    found = fleet.ledgers.counters(fleet.queue_key, fleet.biz, ["red", "blue", "none"])
+
+    assert found["none"] == Ledger()
+    for job in ("red", "blue"):
+        one = fleet.audit(job=job)
+        assert found[job] == replace(one, pending=one.open, leased=0, waiting=0)
+    assert found["red"].submitted == 60
+    assert set(found) == {"red", "blue", "none"}
+    assert fleet.ledgers.counters(fleet.queue_key, fleet.biz, []) == {}
+
+
 def test_a_job_is_counted_apart_and_in_its_biz(fleet: Fleet) -> None:
     red, blue = submit_job(fleet, "red", 60), submit_job(fleet, "blue", 3, worker=8)
     fleet.submit(2, NOW + MINUTE)

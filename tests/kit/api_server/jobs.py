@@ -36,6 +36,8 @@ class JobDesk:
         self.dead: dict[str, int] = {}
         self.read: dict[str, tuple[JobCoverage, ...]] = {}
         self.page = 2
+        #: What a list says of jobs that go on; of others they could not be read.
+        self.ledgers: dict[str, Ledger] = {}
         #: So many retries say that there is more.
         self.unfinished_retries = 0
         self.retried: list[Any] = []
@@ -111,7 +113,11 @@ class JobDesk:
         first = int(params.get("cursor", "0"))
         last = first + min(self.page, int(params["limit"]))
         more = len(found) > last
-        jobs = [msgspec.to_builtins(job_view(job)) for job in found[first:last]]
+        now = START + timedelta(seconds=30)
+        jobs = [
+            msgspec.to_builtins(job_view(job, self.ledgers.get(job.name), now))
+            for job in found[first:last]
+        ]
         return 200, {"jobs": jobs, "cursor": str(last) if more else None, "more": more}
 
     def retry(self, job: Job, given: Any) -> tuple[int, Any]:

@@ -13,7 +13,7 @@ from tests.kit.config import Field, Rule
 from tests.kit.jobs import JobState
 from tests.kit.kernel import InvalidRequestError, Problem
 from tests.kit.records import covered
-from tests.kit.requests import Coverage
+from tests.kit.requests import Coverage, Ledger
 from tests.kit.worlds.memory import make_biz
 
 
@@ -350,6 +350,65 @@ def test_a_list_shows_what_was_read_and_what_died_of_a_job_by_submission(crawlfl
     line = crawlfleet("job", "list", "news").lines[2].split()
 
     assert line[:6] == ["sub", "done", "article", "66", "64", "2"]
+
+
+def test_a_list_shows_how_far_jobs_are_and_when_that_was_counted(crawlfleet, api):
+    api.jobs.keep("sub", by="submission", size=0, expanded=0)
+    api.jobs.keep("june", refused=1)
+    api.jobs.ledgers["sub"] = Ledger(submitted=190, done=64, dead=2, pending=124)
+
+    known = crawlfleet("job", "list", "news")
+    [_, listed] = crawlfleet("job", "list", "news", "--json").rows()
+    api.jobs.ledgers.clear()
+    away = crawlfleet("job", "list", "news")
+
+    rows = [line.split()[:6] for line in known.lines[2:4]]
+    assert rows == [
+        ["june", "running", "article", "3", "-", "-"],
+        ["sub", "running", "article", "190", "64", "2"],
+    ]
+    assert "of jobs that go on: as it was at 2026-03-01 12:00:30Z" in known.err
+    assert "jobs that go on could not be counted now" in away.err
+    assert (listed["open"], listed["counted_at"]) == (124, "2026-03-01T12:00:30Z")
+
+
+def test_a_job_that_goes_on_is_shown_with_what_has_ended_and_when_that_was_counted(crawlfleet, api):
+    api.jobs.keep("june", size=9)
+    api.jobs.done["june"] = 3
+
+    found = crawlfleet("job", "show", "news", "june", "--json").json()
+    shown = " ".join(crawlfleet("job", "show", "news", "june").out.split())
+
+    assert (found["counts"]["done"], found["open"]) == (4, 5)
+    assert "counted 2026-03-01 12:00:30Z" in shown
+
+
+def test_outside_of_a_terminal_a_wait_writes_now_and_then_how_far_the_job_is(
+    crawlfleet, api, monkeypatch
+):
+    biz = make_biz(rules={"page": RULE})
+    api.jobs.read["june"] = tuple(covered(biz, {"page": READ}))
+    lines = []
+    for seconds in (0.0, 3600.0):
+        monkeypatch.setattr("crawlfleet.cli.following.LINE_SECONDS", seconds)
+        api.jobs.keep("june")
+        api.jobs.done.clear()
+        said = crawlfleet("job", "wait", "news", "june").err.splitlines()
+        lines.append([line for line in said if line.startswith("june ")])
+
+    assert lines[0][0] == "june running: none ended, 3 open, 126 records, at 2026-03-01 12:00:30Z"
+    assert lines[0][2] == "june running: 2 done, 1 open, 126 records, at 2026-03-01 12:00:30Z"
+    assert len(lines[0]) == 3
+    assert lines[1] == []
+
+
+def test_an_api_that_says_nothing_of_when_it_counted_is_followed_too(crawlfleet, api, monkeypatch):
+    monkeypatch.setattr("crawlfleet.cli.following.LINE_SECONDS", 0.0)
+    whole = api.jobs.whole
+    api.jobs.whole = lambda job: {**whole(job), "counts": {}, "open": None, "counted_at": None}
+    api.jobs.keep("june", size=1)
+
+    assert crawlfleet("job", "wait", "news", "june").err == "june running\n"
 
 
 def test_a_job_that_was_cancelled_has_no_rate(crawlfleet, api):

@@ -142,6 +142,23 @@ def test_under_a_job_what_the_links_lead_to_is_waited_for(crawlfleet, api):
     assert [job["name"] for job in document["jobs"]] == ["june"]
 
 
+def test_outside_of_a_terminal_a_wait_writes_now_and_then_what_has_finished(
+    crawlfleet, api, monkeypatch
+):
+    monkeypatch.setattr("crawlfleet.cli.following.LINE_SECONDS", 0.0)
+    api.done_after = 1
+    api.jobs.keep("june", size=2)
+
+    done = crawlfleet("submit", BIZ, URL, f"{URL}/2", "--job", "june", "--wait")
+    api.jobs.keep("july", size=2)
+    quiet = crawlfleet("submit", BIZ, URL, "--job", "july", "--wait", "--json")
+
+    assert "finished 2 of 2\n" in done.err
+    assert "june running: 1 done, 1 open, at 2026-03-01 12:00:30Z\n" in done.err
+    assert "finished" not in quiet.err
+    assert "open" not in quiet.err
+
+
 def test_the_jobs_of_lines_are_waited_for(crawlfleet, api, tmp_path):
     api.done_after = 1
     api.jobs.keep("june")

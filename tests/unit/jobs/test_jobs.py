@@ -212,7 +212,7 @@ def test_jobs_are_listed_in_pages_the_newest_first(world):
     first = listed(world)
     second = listed(world, first.cursor)
 
-    assert [job.name for job in (*first.items, *second.items)] == ["c", "b", "a"]
+    assert [one.job.name for one in (*first.items, *second.items)] == ["c", "b", "a"]
     assert (first.more, second.more, second.cursor) == (True, False, None)
     assert listed(world, states=(JobState.DONE,)).items == []
 

@@ -101,6 +101,25 @@ def test_a_name_that_could_not_be_noted_is_noted_by_the_next_submission(world, s
     assert world.jobs.get("default", "docs", "june").state is JobState.RUNNING
 
 
+def test_of_a_list_the_jobs_that_go_on_are_counted_and_it_does_without_where_that_fails(
+    world, steady
+):
+    ours = submitted_jobs(world, steady)
+    ours.note("default", "docs", {"june", "july"}, world.now)
+    submit(world, "june", "june")
+    july = world.jobs.get("default", "docs", "july")
+    world.jobs.end(july, JobState.DONE, {}, world.now)
+    jobs = [world.jobs.get("default", "docs", name) for name in ("june", "july")]
+    warned = Warned()
+
+    june, ended = ours.counted(DOCS, world.biz, jobs)
+    away = replace(ours, ledgers=Broken()).counted(DOCS, world.biz, jobs)
+
+    assert (june.ledger.submitted, june.ledger.open, ended.ledger) == (2, 2, None)
+    assert [(one.job.name, one.ledger) for one in away] == [("june", None), ("july", None)]
+    assert len(warned.texts) == 1
+
+
 def test_a_job_whose_seeds_are_too_many_to_look_through_is_not_said_to_have_ended(world, steady):
     ours = submitted_jobs(world, steady)
     ours.note("default", "docs", {"june"}, world.now)

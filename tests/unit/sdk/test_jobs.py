@@ -2,12 +2,15 @@
 
 import json
 import re
+from datetime import timedelta
 
 import pytest
 
 from tests.kit.api_server import BIZ, Fault
+from tests.kit.api_server.jobs import START
 from tests.kit.jobs import JobState
 from tests.kit.kernel import ConflictError, InvalidRequestError, NotFoundError
+from tests.kit.requests import Ledger
 from tests.kit.sdk import OwnAmount, WaitTimeoutError
 
 
@@ -100,6 +103,20 @@ def test_jobs_are_read_page_by_page_the_newest_first(client, api):
     assert [job.name for job in client.jobs(BIZ, state="done")] == ["f"]
     assert len(list(client.jobs(BIZ, state=["done", "running"], spider="s", schedule="n"))) == 6
     assert api.calls[-1].params["state"] == "done,running"
+
+
+def test_what_has_ended_of_a_job_that_goes_on_is_read_with_when_it_was_counted(client, api):
+    api.jobs.keep("june", by="submission", size=0)
+    api.jobs.ledgers["june"] = Ledger(submitted=9, done=4, dead=1, pending=4)
+    api.jobs.keep("july")
+
+    july, june = client.jobs(BIZ)
+    whole = client.job(BIZ, "july")
+
+    at = START + timedelta(seconds=30)
+    assert (june.counts["done"], june.counts["dead"], june.open, june.counted_at) == (4, 1, 4, at)
+    assert (july.counts, july.open, july.counted_at) == ({}, None, None)
+    assert (whole.counts["done"], whole.open, whole.counted_at) == (0, 3, at)
 
 
 def test_a_job_is_waited_for_with_its_progress(client, api, clock):

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from aws_lambda_powertools.event_handler import Response
@@ -28,6 +28,7 @@ from crawlfleet.config.documents.quota import Quotas, UserName
 from crawlfleet.crawling.frontier.models import SegmentChoice
 from crawlfleet.crawling.records.falls import JobCoverage as CoveredRule
 from crawlfleet.jobs import models
+from crawlfleet.jobs.completion import JobProgress as Progress
 from crawlfleet.jobs.completion import progress_of
 from crawlfleet.jobs.models import (
     JobOrder,
@@ -43,6 +44,7 @@ from crawlfleet.jobs.spiders.models import (
     Start,
 )
 from crawlfleet.jobs.submitted import CountedJob
+from crawlfleet.jobs.usage import counts_of
 from crawlfleet.kernel.errors import (
     InvalidRequestError,
     NotFoundError,
@@ -188,21 +190,32 @@ class RetriedView(msgspec.Struct, frozen=True, kw_only=True):
     job: JobSummary
 
 
-def job_view(job: models.Job) -> JobSummary:
-    """Shape a job as lists show it."""
+def job_view(
+    job: models.Job, ledger: Ledger | None = None, now: datetime | None = None
+) -> JobSummary:
+    """Shape a job as lists show it, by its ledger as it is now if that was read."""
     quotas = tuple(filled(OwnQuota, one) for one in job.quotas)
-    return filled(JobSummary, job, state=job.state.value, quotas=quotas)
+    counted = _counted(job, ledger, now)
+    return filled(JobSummary, job, state=job.state.value, quotas=quotas, **counted)
+
+
+def _counted(job: models.Job, ledger: Ledger | None, now: datetime | None) -> dict[str, Any]:
+    """Count the tasks of a job: as they are now, or as they were at its end."""
+    if job.state in models.ENDED:
+        return {"open": 0, "counted_at": job.ended_at}
+    if ledger is None:
+        return {"open": None, "counted_at": None}
+    return {"counts": counts_of(job, ledger), "open": max(0, ledger.open), "counted_at": now}
 
 
 def whole_job_view(
-    job: models.Job, ledger: Ledger, now: datetime, read: Iterable[CoveredRule] = ()
+    job: models.Job, ledger: Ledger | None, now: datetime, read: Iterable[CoveredRule] = ()
 ) -> Job:
     """Shape a job with its ledger, its progress and its coverage."""
-    progress = progress_of(job, ledger, now)
-    rate = progress.per_second
     return filled(
         Job,
         job,
+        **_counted(job, ledger, now),
         state=job.state.value,
         pattern=job.start.pattern,
         places=msgspec.to_builtins(job.start.values),
@@ -210,14 +223,8 @@ def whole_job_view(
         demand=None if job.demand is None else _own_demand(job.demand),
         quotas=tuple(filled(OwnQuota, one) for one in job.quotas),
         refusals=tuple(job.refusals),
-        ledger=filled(JobLedger, ledger),
-        progress=filled(
-            JobProgress,
-            progress,
-            expanded_share=round(progress.expanded_share, 6),
-            ended_share=round(progress.ended_share, 6),
-            per_second=None if rate is None else round(rate, 3),
-        ),
+        ledger=None if ledger is None else filled(JobLedger, ledger),
+        progress=None if ledger is None else _progress_view(progress_of(job, ledger, now)),
         coverage=tuple(
             filled(
                 JobCoverage,
@@ -232,6 +239,17 @@ def whole_job_view(
         cost=None,
         forecast=None,
         took=None,
+    )
+
+
+def _progress_view(progress: Progress) -> JobProgress:
+    rate = progress.per_second
+    return filled(
+        JobProgress,
+        progress,
+        expanded_share=round(progress.expanded_share, 6),
+        ended_share=round(progress.ended_share, 6),
+        per_second=None if rate is None else round(rate, 3),
     )
 
 
@@ -307,7 +325,7 @@ def forecast_job(call: Call, biz: str) -> Response[str]:
     ),
 )
 def list_jobs(call: Call, biz: str) -> Response[str]:
-    """List jobs, the newest first."""
+    """List jobs, the newest first; those that go on with their counts as they are now."""
     query = call.query
     states = states_in(query)
     spider, schedule = (named_in(query, name) for name in ("spider", "schedule"))
@@ -324,7 +342,7 @@ def list_jobs(call: Call, biz: str) -> Response[str]:
             limit=limit,
         ),
         JobsPage,
-        job_view,
+        lambda seen: job_view(seen.job, seen.ledger, call.now),
     )
 
 
@@ -380,7 +398,7 @@ def cancel_job(call: Call, biz: str, job: str) -> Response[str]:
         return _whole(call, context.jobs.get(call.tree, key, call.now))
     except UnknownBizError:
         # It was removed, and its ledger with it: the job says so itself.
-        return _whole(call, CountedJob(cancelled, Ledger()))
+        return _whole(call, CountedJob(cancelled, None))
 
 
 def _whole(call: Call, seen: CountedJob) -> Response[str]:

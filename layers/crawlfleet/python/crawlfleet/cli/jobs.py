@@ -1,9 +1,7 @@
 """``crawlfleet job``: runs of spiders, schedules and lists of URLs."""
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any
 
@@ -12,6 +10,7 @@ import click
 from crawlfleet.cli import console
 from crawlfleet.cli.console import Exit
 from crawlfleet.cli.demands import demand_of, shown_demand
+from crawlfleet.cli.following import followed, how_many
 from crawlfleet.cli.place_values import Values, in_words, pages_options
 from crawlfleet.cli.records.coverage import page_without, show_job, warn_of_empty
 from crawlfleet.cli.spending.costs import draw_lines
@@ -146,7 +145,7 @@ job.add_command(forecast)
 def list_all(
     fleet: "Client", biz: str, state: Sequence[str], limit: int | None, as_json: bool, **of: Any
 ) -> int:
-    """List jobs, the newest first.
+    """List jobs, the newest first; those that go on with what has ended of them by now.
 
     With --json a line of JSON for each.
     """
@@ -161,7 +160,8 @@ def _list(shown: "Sequence[Job]") -> None:
     rows = [
         (
             *(each.name, each.state, each.spider or each.schedule or each.rule or each.by),
-            each.size or sum(each.counts.values()) or None,  # of submissions: once it has ended
+            # Of submissions, and of what its links lead to, its size knows nothing.
+            max(each.size, sum(each.counts.values()) + (each.open or 0)) or None,
             *(each.counts.get(end) for end in ("done", "dead")),
             *(console.to_second(each.created_at), console.to_second(each.ended_at)),
         )
@@ -173,6 +173,13 @@ def _list(shown: "Sequence[Job]") -> None:
         cut=["of"],
         least=["ended", "of", "tasks", "started"],
     )
+    going = [each for each in shown if not each.ended]
+    counted_at = max((each.counted_at for each in going if each.counted_at), default=None)
+    if counted_at is not None:
+        at = console.moment(console.to_second(counted_at))
+        console.note(f"of jobs that go on: as it was at {at}")
+    elif going:
+        console.note("jobs that go on could not be counted now")
 
 
 @job.command()
@@ -186,7 +193,10 @@ def show(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
 @_timeout
 @console.with_api("biz", "name")
 def wait(fleet: "Client", biz: str, name: str, timeout: float, as_json: bool) -> int:
-    """Wait until a job has ended; fails unless all of its tasks are done."""
+    """Wait until a job has ended; fails unless all of its tasks are done.
+
+    Outside of a terminal a line every ten seconds says how far it is.
+    """
     return _followed(fleet, biz, name, timeout, as_json)
 
 
@@ -242,15 +252,9 @@ def _followed(fleet: "Client", biz: str, name: str, timeout: float, as_json: boo
     return exit_code_of(found)
 
 
-def followed(fleet: "Client", biz: str, name: str, timeout: float, *, hidden: bool) -> "Job":
-    """Wait for a job, and for what its pages lead to, with a bar unless that is hidden."""
-    with _bar(hidden=hidden) as reported:
-        return fleet.wait_job(biz, name, timeout, progress=reported)
-
-
 def say_end(fleet: "Client", biz: str, found: "Job") -> None:
     """Say how a job has ended, and what may be done about it."""
-    said = ", ".join(f"{count} {how}" for how, count in found.counts.items() if count)
+    said = how_many(found.counts)
     say(f"{found.name} {found.state}" + (f": {said}" if said else ""))
     _advise(fleet, biz, found)
 
@@ -260,59 +264,6 @@ def exit_code_of(found: "Job") -> Exit:
     # Others are in final states of the biz's own, which says what these mean.
     failed = sum(count for how, count in found.counts.items() if how not in {"done", "others"})
     return Exit.FINE if found.state == "done" and not failed else Exit.FAILED
-
-
-@contextmanager
-def _bar(*, hidden: bool) -> Iterator[Callable[["Job"], None]]:
-    """Show a bar of the tasks that have ended, and the time that the others will take."""
-    reported: set[str] = set()
-
-    def trouble(found: "Job") -> None:
-        if found.trouble and found.trouble not in reported and not hidden:
-            reported.add(found.trouble)
-            console.note(found.trouble)
-
-    if hidden or not sys.stderr.isatty():
-        yield trouble
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[left]}"),
-        console=Console(stderr=True),
-    )
-    with bar:
-        task = bar.add_task("", total=None, left="")
-
-        def advance(found: "Job") -> None:
-            trouble(found)
-            progress = found.progress
-            at = None if progress is None else progress.ends_at
-            seconds = 0.0 if at is None else (at - datetime.now(UTC)).total_seconds()
-            bar.update(
-                task,
-                description=found.state,
-                completed=0 if progress is None else progress.ended,
-                total=found.size if progress is None else progress.tasks,
-                left="" if at is None else f"about {_in_words(seconds)} left",
-            )
-
-        yield advance
-
-
-def _in_words(seconds: float) -> str:
-    """Write a remaining time.
-
-    >>> [_in_words(each) for each in (3, 125, 7_300)]
-    ['3 s', '2 min', '2.0 h']
-    """
-    if seconds < 90:
-        return f"{max(0, seconds):.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5_400 else f"{seconds / 3600:.1f} h"
 
 
 def _show(fleet: "Client", biz: str, found: "Job") -> None:
@@ -348,6 +299,7 @@ def _show(fleet: "Client", biz: str, found: "Job") -> None:
         ),
         # Of a job that was cancelled it would count what was swept, not what was read.
         ("rate", (rate and not found.cancelled_at and f"{rate:.2f} a second") or None),
+        ("counted", None if found.ended else found.counted_at),
         ("will end", progress and progress.ends_at),
         ("cancelled", found.cancelled_at),
         ("ended", found.ended_at),

@@ -18,7 +18,8 @@ import msgspec
 from crawlfleet.cli import console
 from crawlfleet.cli.console import Exit
 from crawlfleet.cli.failures import NoRoomError
-from crawlfleet.cli.jobs import exit_code_of, followed, say_end, say_known
+from crawlfleet.cli.following import followed, pages_reporter
+from crawlfleet.cli.jobs import exit_code_of, say_end, say_known
 from crawlfleet.cli.records.coverage import covered_by_records, page_without, warn_of_empty
 from crawlfleet.cli.terminal import say
 from crawlfleet.kernel.errors import BacklogFullError, CrawlfleetError, Problem
@@ -300,7 +301,7 @@ def submit(
         names = list(dict.fromkeys([*filter(None, [common["job"]]), *entries.jobs]))
         if waits and report.ids:
             until = time.monotonic() + (_WAIT_SECONDS if timeout is None else timeout)
-            _wait(fleet, biz, until - time.monotonic(), report)
+            _wait(fleet, biz, until - time.monotonic(), report, hidden=as_json)
             for name in names:
                 left = max(0.0, until - time.monotonic())
                 report.jobs.append(followed(fleet, biz, name, left, hidden=as_json))
@@ -403,10 +404,10 @@ def _warn_of_empty(fleet: "Client", biz: str, finished: "Sequence[RequestStatus]
         warn_of_empty(biz, [covered], page_without(records, covered.empty))
 
 
-def _wait(fleet: "Client", biz: str, timeout: float, report: Report) -> None:
+def _wait(fleet: "Client", biz: str, timeout: float, report: Report, *, hidden: bool) -> None:
     from crawlfleet.sdk import WaitTimeoutError
 
-    with console.progress("finished") as advance:
+    with pages_reporter(hidden=hidden) as advance:
         try:
             report.finished = fleet.wait(biz, report.ids, timeout, progress=advance)
         except WaitTimeoutError as error:

@@ -383,9 +383,9 @@ class JobService:
         schedule: str | None,
         cursor: str | None,
         limit: int,
-    ) -> Listing[Job]:
-        """List jobs, the newest first; at the end the cursor is None."""
-        biz_of(tree, tenant, biz_name)
+    ) -> Listing[CountedJob]:
+        """List jobs, the newest first, with the ledgers of those that go on."""
+        queue_key, biz = biz_of(tree, tenant, biz_name)
         found = self.starter.jobs.of_biz(
             tenant,
             biz_name,
@@ -395,10 +395,10 @@ class JobService:
             after=None if cursor is None else paging.decode_job(cursor),
             limit=limit + 1,
         )
-        if len(found) <= limit:
-            return Listing(found, None, more=False)
-        last = found[limit - 1]
-        return Listing(found[:limit], paging.encode_job(last.created_at, last.name), more=True)
+        last = None if len(found) <= limit else found[limit - 1]
+        cursor = None if last is None else paging.encode_job(last.created_at, last.name)
+        counted = self.submitted.counted(queue_key, biz, found[:limit])
+        return Listing(counted, cursor, more=last is not None)
 
     def retry_failed(
         self,

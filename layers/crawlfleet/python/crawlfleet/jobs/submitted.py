@@ -11,7 +11,7 @@ it only when nothing was submitted for longer than a process may leave out a not
 """
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -46,10 +46,13 @@ MOST_A_CALL: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class CountedJob:
-    """A job, its ledger, and what its pages were read to."""
+    """A job, its ledger, and what its pages were read to.
+
+    The ledger is None where it was not read; in a list it is of the counters alone.
+    """
 
     job: Job
-    ledger: Ledger
+    ledger: Ledger | None
     coverage: tuple[JobCoverage, ...] = ()
 
 
@@ -124,6 +127,16 @@ class SubmittedJobs:
             return CountedJob(job, again)
         done = replace(job, state=JobState.DONE, counts=counts_of(job, again), ended_at=now)
         return CountedJob(done, again)
+
+    def counted(self, queue_key: QueueKey, biz: Biz, jobs: Sequence[Job]) -> list[CountedJob]:
+        """Count those of the jobs that have not ended; a list does without where that fails."""
+        ledgers: dict[str, Ledger] = {}
+        try:
+            going = [job.name for job in jobs if job.state not in ENDED]
+            ledgers = self.ledgers.counters(queue_key, biz, going)
+        except StoreError as error:
+            warn("jobs are listed without what has ended of them", error)
+        return [CountedJob(job, ledgers.get(job.name)) for job in jobs]
 
     def _leads_on(self, queue_key: QueueKey, biz: Biz, name: str) -> bool:
         try:

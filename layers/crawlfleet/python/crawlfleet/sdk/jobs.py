@@ -146,6 +146,8 @@ class JobCalls(Calls):
 
         A name that was only submitted under, as ``job`` of a page, is a job, too: it runs while
         anything of it is open, what its pages lead to included, and again when more is submitted.
+        Of jobs that go on ``counts`` and ``open`` are as they are now, at ``counted_at``; that is
+        None where a store did not answer.
         """
         states = state if state is None or isinstance(state, str) else ",".join(state)
         params = parameters(state=states, spider=spider, schedule=schedule, limit=page_size)

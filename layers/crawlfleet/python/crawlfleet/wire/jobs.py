@@ -51,10 +51,12 @@ class JobSummary(msgspec.Struct, frozen=True, kw_only=True):
     ``size`` is how many tasks it has; ``expanded`` so many of them are made, of which ``refused``
     have a URL that may not be asked for. A page that its links lead to is read once a ``segment``;
     so many ``known_links`` were not followed, as others had read their pages in the segment
-    ``known_in``. ``counts`` are its tasks by their end, once it has ended; ``trouble`` is why it
-    does not go on. Where jobs are placed by bidding, ``worker`` has won it at ``placed_at``, its
-    demand ``lowered`` so often until one did; ``pool`` is then the winner's, null for the usual
-    one. It is for the ``user``, and uses no more than its ``quotas`` say.
+    ``known_in``. ``counts`` are its tasks that have ended, by how, and ``open`` the others that are
+    made, as they were ``counted_at``: while it goes on that is the moment of the answer, afterwards
+    its end; null where nobody counted. ``trouble`` is why it does not go on. Where jobs are placed
+    by bidding, ``worker`` has won it at ``placed_at``, its demand ``lowered`` so often until one
+    did; ``pool`` is then the winner's, null for the usual one. It is for the ``user``, and uses no
+    more than its ``quotas`` say.
     """
 
     name: str
@@ -85,6 +87,8 @@ class JobSummary(msgspec.Struct, frozen=True, kw_only=True):
     known_links: int = 0
     known_in: str | None = None
     counts: dict[str, int] = {}
+    open: int | None = None
+    counted_at: datetime | None = None
     trouble: str | None = None
 
     @property

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import chain
 from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
@@ -156,22 +157,29 @@ class MongoLedgers:
                 )
 
         done = sharding.all_of(on_nodes(_by_node(biz), look_at))
-        terms, flags = _summed(done)
-        own = Counter({flag: flags[flag] for flag in flags if OWN <= flag < OWN_FINAL})
-        own.update(
-            {
-                int(term.removeprefix(OWN_TERM)): count
-                for term, count in terms.items()
-                if term.startswith(OWN_TERM)
-            }
-        )
-        return Ledger(
-            **{term: terms[term] for term in TERMS},
-            pending=flags[State.PENDING],
-            leased=flags[State.LEASED],
-            waiting=flags[State.WAITING],
-            own={flag: own[flag] for flag in sorted({*own, *biz.states.values()})},
-        )
+        return _ledger(biz, *_summed(done))
+
+    def counters(self, queue_key: QueueKey, biz: Biz, jobs: Iterable[str]) -> dict[str, Ledger]:
+        """Count what was submitted of jobs and has ended: one read of each database for them all.
+
+        It looks at no request: whatever is open is ``pending``.
+        """
+        terms = {job: Counter[str]() for job in jobs}
+        match = {"$or": [documents.slots_of({"k": "job", "j": job}) for job in terms]}
+
+        def look_at(node: str, parts: ByShard[None]) -> list[dict[object, Counter[str]]]:
+            with connection.border(self._nodes.waits.glance):
+                counts = [self._shards.counts(queue_key, biz, of[0]) for of in _by_database(parts)]
+                client, group = self._nodes.client(node), "$_id.j"
+                return _at_one_moment(
+                    client, lambda s: [_added(c, s, match, group) for c in counts]
+                )
+
+        for found in sharding.all_of(on_nodes(_by_node(biz), look_at)) if terms else ():
+            for job, of_job in chain.from_iterable(each.items() for each in found):
+                terms[str(job)].update(of_job)
+        flags = {job: Counter({int(State.PENDING): _open(of_job)}) for job, of_job in terms.items()}
+        return {job: _ledger(biz, of_job, flags[job]) for job, of_job in terms.items()}
 
     def coverage(self, queue_key: QueueKey, biz: Biz, job: str) -> dict[str, Coverage]:
         """Return what the pages of a job were read to, by rule: each page that is done once."""
@@ -259,6 +267,19 @@ class MongoLedgers:
             return names
 
 
+def _ledger(biz: Biz, terms: Counter[str], flags: Counter[int]) -> Ledger:
+    own = Counter({flag: flags[flag] for flag in flags if OWN <= flag < OWN_FINAL})
+    ended = {term: count for term, count in terms.items() if term.startswith(OWN_TERM)}
+    own.update({int(term.removeprefix(OWN_TERM)): count for term, count in ended.items()})
+    return Ledger(
+        **{term: terms[term] for term in TERMS},
+        pending=flags[State.PENDING],
+        leased=flags[State.LEASED],
+        waiting=flags[State.WAITING],
+        own={flag: own[flag] for flag in sorted({*own, *biz.states.values()})},
+    )
+
+
 class _Book:
     """Count the counters and the requests of a biz, in one database of a node."""
 
@@ -276,7 +297,7 @@ class _Book:
     def terms(self, session: ClientSession, job: str | None) -> Counter[str]:
         """Sum what is counted for ever."""
         first: Document = {"k": "biz"} if job is None else {"k": "job", "j": job}
-        found = _added(self._counts, session, first, None).get(None, Counter())
+        found = _added(self._counts, session, documents.slots_of(first), None).get(None, Counter())
         if job is None:
             for requests in self._requests:
                 uncounted = _grouped(requests, session, {"call": {"$lt": 0}}, None, BY_COUNTING)
@@ -302,7 +323,8 @@ class _Book:
         terms = self.terms(session, None)
         of_biz = _open(terms) - sum(self.flags(session, None, everything=True).values())
         by_job: Counter[str] = Counter()
-        for job, counted in _added(self._counts, session, {"k": "job"}, "$_id.j").items():
+        of_jobs = documents.slots_of({"k": "job"})
+        for job, counted in _added(self._counts, session, of_jobs, "$_id.j").items():
             by_job[str(job)] += _open(counted)
         for requests in self._requests:
             for flags in (_IN_FLIGHT, _OTHERS, _PENDING):
@@ -312,13 +334,13 @@ class _Book:
 
 
 def _added(
-    counts: Collection[Document], session: ClientSession, first: Document, group: str | None
+    counts: Collection[Document], session: ClientSession, match: Document, group: str | None
 ) -> dict[object, Counter[str]]:
-    """Sum the counters whose key begins with ``first``, by ``group``."""
+    """Sum the counters that match, by ``group``."""
     sums: Document = {term: {"$sum": f"${term}"} for term in TERMS}
     # States of the biz's own are any: what is configured may have changed since they were counted.
     pipeline: list[Document] = [
-        {"$match": documents.slots_of(first)},
+        {"$match": match},
         {"$group": {"_id": group, **sums, "own": {"$push": "$own"}}},
     ]
     found: dict[object, Counter[str]] = {}
