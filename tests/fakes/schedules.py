@@ -3,7 +3,7 @@
 import threading
 from datetime import datetime
 from itertools import chain, zip_longest
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -76,7 +76,7 @@ class MemorySchedules:
                 (one for one in self._schedules.values() if one.is_failing),
                 key=lambda one: (one.next_at is not None, one.next_at, one.key),
             )
-        unread: dict = {"urls": (), "start": None, "values": {}}
+        unread: dict[str, Any] = {"urls": (), "start": None, "values": {}}
         of_tenants: dict[str, list[Schedule]] = {}
         for schedule in found:
             of_tenants.setdefault(schedule.tenant, []).append(replace(schedule, **unread))
