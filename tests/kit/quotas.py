@@ -21,7 +21,11 @@ from crawlfleet.fleet.quotas.models import (
     Standing,
     Use,
     Window,
+    limit_of,
+    limits_at,
     limits_of,
+    limits_of_jobs,
+    limits_of_tenant,
     window_of,
 )
 from crawlfleet.fleet.quotas.money import worst_case
