@@ -1,6 +1,17 @@
 """Names tests use of the streams that many share."""
 
 from crawlfleet.streams import matching
+from crawlfleet.streams.delivery import messages, retries
+from crawlfleet.streams.delivery.models import (
+    Addressed,
+    Delivery,
+    Reason,
+    Subscriber,
+    delivery_key,
+    item_key,
+)
+from crawlfleet.streams.delivery.mongo.accepting import MongoAccepting
+from crawlfleet.streams.delivery.mongo.leasing import MongoLeasing
 from crawlfleet.streams.filters import (
     Facts,
     Filter,
@@ -21,6 +32,7 @@ from crawlfleet.streams.holds import (
     OFFER_SECONDS,
     ReaderHold,
 )
+from crawlfleet.streams.items import StreamItem, Withdrawn
 from crawlfleet.streams.matching import Matcher
 from crawlfleet.streams.packing import Packing, RuleLimits, channels, least, repack
 from crawlfleet.streams.parsing import (
@@ -32,4 +44,5 @@ from crawlfleet.streams.parsing import (
 )
 from crawlfleet.streams.redis import RedisHolds, hold_key
 from crawlfleet.streams.sources import NOTHING, Source, Subscription, needed, reload, worker_of
+from crawlfleet.streams.targets import Target, TargetKind, is_allowed, must_be_allowed, target_of
 from crawlfleet.streams.text import fold, hashtags, is_whole, mentions, occurrences

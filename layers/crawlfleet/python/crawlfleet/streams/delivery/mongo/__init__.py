@@ -1,0 +1,1 @@
+"""The outbox of delivery on the home node: items, deliveries, receivers."""

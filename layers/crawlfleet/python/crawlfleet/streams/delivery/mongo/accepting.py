@@ -1,0 +1,222 @@
+"""Accept items and withdrawals into the outbox; each call may be repeated without a second effect.
+
+An item is written first, then its deliveries, a thousand a write, then its receivers wake. Who does
+not hear that all of it was done does it again. A delivery is a document of its own, so an item that
+ten thousand want is ten thousand small documents and never a large one: each costs an insert with
+three index keys, and an update when it was delivered. What is known already costs reads alone.
+
+A withdrawn item leaves a tombstone, for one that comes again, or comes after it.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from bson import Binary
+from pymongo.cursor import Cursor
+
+from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
+from crawlfleet.streams.delivery.messages import stored
+from crawlfleet.streams.delivery.models import (
+    LIFE,
+    Addressed,
+    State,
+    Subscriber,
+    delivery_key,
+    item_key,
+    receiver_key,
+)
+from crawlfleet.streams.delivery.mongo.outbox import (
+    AT_ONCE,
+    Outbox,
+    chunks,
+    target_in,
+    tolerating_duplicates,
+)
+from crawlfleet.streams.items import StreamItem, Withdrawn
+from crawlfleet.streams.targets import Target
+
+#: Items of one write: each may have a quarter of a megabyte.
+_ITEMS_AT_ONCE: Final = 100
+#: For the writes of one such part.
+_SECONDS: Final = 30.0
+_AFTER_ALL: Final = b"\xff" * 16
+_PENDING: Final[Document] = {"state": int(State.PENDING)}
+
+
+class MongoAccepting:
+    """Accept what readers bring. ``life`` is how long it is kept, and repeats are known."""
+
+    def __init__(self, nodes: MongoNodes, life: timedelta = LIFE) -> None:
+        self._outbox = Outbox(nodes)
+        self._life = life
+
+    def accept(self, batch: Sequence[Addressed], now: datetime) -> int:
+        """Store items and their deliveries; return how many deliveries are new.
+
+        Items without subscribers are not stored.
+
+        Raises:
+            StoreUnavailableError: not all of it is sure to be stored; repeat the call.
+        """
+        wanted = [one for one in batch if one.subscribers]
+        return sum(self._accept(part, now) for part in chunks(wanted, _ITEMS_AT_ONCE))
+
+    def withdraw(self, withdrawn: Sequence[Withdrawn], now: datetime) -> int:
+        """Delete items and have their receivers told; return how many deliveries that concerns.
+
+        Raises:
+            StoreUnavailableError: as :meth:`accept`.
+        """
+        return sum(self._withdraw(one, now) for one in withdrawn)
+
+    def _accept(self, part: Sequence[Addressed], now: datetime) -> int:
+        outbox, expires_at = self._outbox, now + self._life
+        items = {item_key(one.item.channel, one.item.id): one.item for one in part}
+        with border(_SECONDS):
+            keys = [Binary(key) for key in items]
+            look = outbox.items.find({"_id": {"$in": keys}}, ["withdrawn_at", "expires_at"])
+            known = {bytes(one["_id"]): one for one in look}
+            fresh = [
+                _document(key, item, now, expires_at)
+                for key, item in items.items()
+                if key not in known
+            ]
+            if fresh:
+                with tolerating_duplicates():
+                    outbox.items.insert_many(fresh, ordered=False)
+            gone = {key for key, one in known.items() if "withdrawn_at" in one}
+            receivers: dict[bytes, tuple[str, Target]] = {}
+            deliveries = _deliveries(part, gone, receivers, now, expires_at)
+            added = sum(self._add(some, known) for some in chunks(deliveries))
+            self._keep_longer(
+                [key for key, one in known.items() if one["expires_at"] < now + self._life / 2],
+                expires_at,
+            )
+            outbox.wake(receivers, now)
+        return added
+
+    def _add(self, some: list[Document], known: dict[bytes, Document]) -> int:
+        """Insert those deliveries that are not there; repeats are looked for, and not tried."""
+        repeated = [one["_id"] for one in some if one["_id"][:16] in known]
+        if repeated:
+            there = {
+                bytes(one["_id"])
+                for one in self._outbox.deliveries.find({"_id": {"$in": repeated}}, ["_id"])
+            }
+            some = [one for one in some if bytes(one["_id"]) not in there]
+        if not some:
+            return 0
+        with tolerating_duplicates():
+            self._outbox.deliveries.insert_many(some, ordered=False)
+        return len(some)
+
+    def _keep_longer(self, keys: Iterable[bytes], expires_at: datetime) -> None:
+        """Keep what a channel goes on repeating, half of its life before it would be forgotten."""
+        for key in keys:
+            change = {"$max": {"expires_at": expires_at}}
+            self._outbox.deliveries.update_many({"_id": _range(key)}, change)
+            self._outbox.items.update_one({"_id": Binary(key)}, change)
+
+    def _withdraw(self, withdrawn: Withdrawn, now: datetime) -> int:
+        outbox, key = self._outbox, item_key(withdrawn.channel, withdrawn.id)
+        stone = {
+            "channel": withdrawn.channel,
+            "id": withdrawn.id,
+            "withdrawn_at": withdrawn.at,
+            "expires_at": now + self._life,
+        }
+        left_over = {"body": "", "at": ""}
+        untold: Document = {"gone": {"$exists": False}, "receiver": {"$exists": True}}
+        count = 0
+        with border(_SECONDS):
+            outbox.items.update_one(
+                {"_id": Binary(key)}, {"$set": stone, "$unset": left_over}, upsert=True
+            )
+            while ids := [one["_id"] for one in self._of(key, untold)]:
+                told = {"_id": {"$in": ids}, **untold}
+                count += outbox.deliveries.update_many(told, _told(now)).modified_count
+            # All of them, for a call that repeats one which has not come this far.
+            keys = {bytes(one["receiver"]) for one in self._of(key, _PENDING, 0)}
+            for some in chunks(keys):
+                outbox.wake(self._receivers(some), now)
+        return count
+
+    def _of(self, key: bytes, match: Document, limit: int = AT_ONCE) -> Cursor[Document]:
+        """Read deliveries of an item; by their keys, as by its state it would be all there are."""
+        match = {"_id": _range(key), **match}
+        return self._outbox.deliveries.find(match, ["receiver"], limit=limit, hint="_id_")
+
+    def _receivers(self, keys: Sequence[bytes]) -> dict[bytes, tuple[str, Target]]:
+        found = self._outbox.receivers.find({"_id": {"$in": [Binary(key) for key in keys]}})
+        return {bytes(one["_id"]): (one["tenant"], target_in(one)) for one in found}
+
+
+def _told(now: datetime) -> Document:
+    """Build the update that has a receiver told that an item is withdrawn."""
+    left = ("dead_at", "reason", "error", "replayed_at")
+    return {
+        "$set": {"gone": True, "state": int(State.PENDING), "due_at": now, "at": now, "tries": 0},
+        "$unset": dict.fromkeys(left, ""),
+    }
+
+
+def _range(key: bytes) -> Document:
+    """Match the deliveries of an item."""
+    return {"$gte": Binary(key), "$lte": Binary(key + _AFTER_ALL)}
+
+
+def _document(key: bytes, item: StreamItem, now: datetime, expires_at: datetime) -> Document:
+    document: Document = {
+        "_id": Binary(key),
+        "channel": item.channel,
+        "id": item.id,
+        "at": now,
+        "body": Binary(stored(item)),
+        "expires_at": expires_at,
+    }
+    if item.replies_to:
+        document["parent"] = Binary(item_key(item.channel, item.replies_to))
+    if item.conversation:
+        document["thread"] = Binary(item_key(item.channel, item.conversation))
+    return document
+
+
+def _deliveries(
+    part: Sequence[Addressed],
+    gone: set[bytes],
+    receivers: dict[bytes, tuple[str, Target]],
+    now: datetime,
+    expires_at: datetime,
+) -> Iterator[Document]:
+    """Build the deliveries of items that were not withdrawn; note their receivers."""
+    for one in part:
+        item = item_key(one.item.channel, one.item.id)
+        if item in gone:
+            continue
+        for subscriber in one.subscribers:
+            yield _delivery(item, subscriber, receivers, now, expires_at)
+
+
+def _delivery(
+    item: bytes,
+    subscriber: Subscriber,
+    receivers: dict[bytes, tuple[str, Target]],
+    now: datetime,
+    expires_at: datetime,
+) -> Document:
+    document: Document = {
+        "_id": Binary(delivery_key(item, subscriber)),
+        "tenant": subscriber.tenant,
+        "biz": subscriber.biz,
+        "name": subscriber.name,
+        "at": now,
+        "tries": 0,
+        "expires_at": expires_at,
+    }
+    if subscriber.target is None:
+        return {**document, "state": int(State.DELIVERED)}
+    receiver = receiver_key(subscriber.tenant, subscriber.target)
+    receivers[receiver] = subscriber.tenant, subscriber.target
+    pending = {"receiver": Binary(receiver), "state": int(State.PENDING), "due_at": now}
+    return {**document, **pending}

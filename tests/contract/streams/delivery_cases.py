@@ -1,0 +1,35 @@
+"""Items, subscribers and an outbox whose clock a test sets."""
+
+from datetime import UTC, datetime, timedelta
+
+from tests.kit.streams import Addressed, Item, StreamItem, Subscriber, Target, TargetKind
+
+BEGIN = datetime(2026, 11, 23, tzinfo=UTC)
+QUEUE = Target(TargetKind.SQS, "arn:aws:sqs:eu-west-1:123456789012:items")
+STREAM = Target(TargetKind.REDIS_STREAM, "items")
+
+
+class Time:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self):
+        self.now = BEGIN
+
+    def __call__(self):
+        return self.now
+
+    def passes(self, seconds):
+        self.now += timedelta(seconds=seconds)
+        return self.now
+
+
+def an_item(id_="1", text="rain", channel="news", **fields):
+    return StreamItem(id=id_, channel=channel, seen=Item(text=text), received_at=BEGIN, **fields)
+
+
+def a_subscriber(name="press", target=STREAM, tenant="acme", biz="news"):
+    return Subscriber(tenant=tenant, biz=biz, name=name, target=target)
+
+
+def addressed(item, *subscribers):
+    return Addressed(item=item, subscribers=subscribers or (a_subscriber(),))
