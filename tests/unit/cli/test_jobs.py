@@ -172,6 +172,31 @@ def test_a_job_of_which_robots_txt_forbids_pages_is_not_advised_to_retry_them(cr
     assert "robots.txt forbids some" in both
 
 
+def test_the_end_of_a_job_says_for_which_reasons_its_tasks_died_the_most_frequent_first(
+    crawlfleet, api
+):
+    line = "RobotsDenied: line 2 of robots.txt: Disallow: /kept/"
+    api.jobs.keep("june")
+    api.jobs.dead["june"] = 4
+    api.findings.dead_letter(1, reason="RobotsDenied", error=line, job="june")
+    api.findings.dead_letter(2, reason="PageGone", error="PageGone: 404", job="june")
+    gone = crawlfleet("job", "wait", "news", "june").err
+    no_number = "Extract: price: '€4.25' is not a number"
+    for number in (3, 4):
+        api.findings.dead_letter(number, reason="Extract", error=no_number, job="june")
+
+    for command in ("wait", "show"):
+        said = " ".join(crawlfleet("job", command, "news", "june").err.split())
+
+        assert f"2 Extract, as https://example.org/3 ({no_number})" in said
+        assert "1 PageGone, as https://example.org/2 (PageGone: 404)" in said
+        assert said.index("2 Extract") < said.index("robots.txt forbids some")
+        assert "job retry news june --current-rule" in said
+    # No rule that is mended makes a page that there is not.
+    assert "job retry news june" in gone
+    assert "--current-rule" not in gone
+
+
 RULE = Rule(fields={name: Field(css=name) for name in ("title", "price", "sku")})
 READ = Coverage(pages=126, records=126, fields={"title": 126, "price": 2, "sku": 0})
 

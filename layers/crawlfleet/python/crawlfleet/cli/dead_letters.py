@@ -1,7 +1,10 @@
 """``crawlfleet dead``: what was given up on; read it, have it worked on again, remove it."""
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -11,12 +14,14 @@ from crawlfleet.cli.console import Exit
 from crawlfleet.cli.failures import judge
 from crawlfleet.cli.terminal import say
 from crawlfleet.kernel.errors import CrawlfleetError
-from crawlfleet.requests.outcomes import REASONS, ROBOTS_DENIED, replay_of
+from crawlfleet.requests.outcomes import OF_RULE, REASONS, ROBOTS_DENIED, replay_of
 
 if TYPE_CHECKING:
-    from crawlfleet.sdk import Changed, Client, DeadLetter
+    from crawlfleet.sdk import Changed, Client, DeadLetter, Job
 
 
+#: Dead letters of a job that are looked at for their reasons.
+_LOOKED_AT: Final = 100
 #: Fields that a list has of a dead letter: the rest, such as its timeline, `dead show` has.
 _LISTED: Final = (
     *("id", "biz", "queued_at", "url", "rule", "rule_version", "job"),
@@ -215,3 +220,34 @@ def _show(biz: str, found: "DeadLetter") -> None:
         return
     again = replay_of(biz, found.id, found.reason or "")
     console.note(f"when its cause is mended: {again}")
+
+
+def say_why_dead(fleet: "Client", biz: str, job: "Job") -> None:
+    """Say for which reasons tasks of a job were given up on, and what helps.
+
+    The most frequent first, each with one of its pages: what is wrong with one is so with most.
+    """
+    console.note(f"what failed: crawlfleet dead list {biz} --job {job.name}")
+    looked: list[DeadLetter] = []
+    with suppress(CrawlfleetError):  # how many died was said
+        looked += islice(fleet.dead_letters(biz, job=job.name, page_size=_LOOKED_AT), _LOOKED_AT)
+    counts = Counter(one.reason for one in looked)
+    for reason, count in counts.most_common():
+        of = next(one for one in looked if one.reason == reason)
+        if reason != ROBOTS_DENIED:
+            console.note(f"{count:,} {reason}, as {of.url} ({of.error})")
+            continue
+        console.note(
+            f"robots.txt forbids {'some' if len(counts) > 1 else 'them'}, as {of.url} "
+            f"({of.error}): they would end so again. Where the site has agreed to it, "
+            "`politeness: {robots: ignore}` in the biz's document reads them; else `deny` of "
+            "the rule's `follow` leaves them out"
+        )
+    if len(looked) == _LOOKED_AT:
+        console.note(f"that is of the first {_LOOKED_AT}")
+    if set(counts) == {ROBOTS_DENIED} or job.state in {"cancelled", "cancelling"}:
+        return
+    again = f"crawlfleet job retry {biz} {job.name}"
+    console.note(f"to have it worked on again: {again}")
+    if not counts or OF_RULE & set(counts):
+        console.note(f"by its rule as it is now, if that was mended: {again} --current-rule")

@@ -9,6 +9,7 @@ import click
 
 from crawlfleet.cli import console
 from crawlfleet.cli.console import Exit
+from crawlfleet.cli.dead_letters import say_why_dead
 from crawlfleet.cli.demands import demand_of, shown_demand
 from crawlfleet.cli.following import followed, how_many
 from crawlfleet.cli.place_values import Values, in_words, pages_options
@@ -19,10 +20,9 @@ from crawlfleet.cli.spending.quotas import budget_of, quota_of
 from crawlfleet.cli.terminal import say
 from crawlfleet.kernel.advice import filled
 from crawlfleet.kernel.errors import CrawlfleetError
-from crawlfleet.requests.outcomes import ROBOTS_DENIED
 
 if TYPE_CHECKING:
-    from crawlfleet.sdk import Client, DeadLetter, Job, OwnLink, Record
+    from crawlfleet.sdk import Client, Job, OwnLink, Record
 
 
 _timeout = click.option(
@@ -30,7 +30,7 @@ _timeout = click.option(
 )
 #: URLs that a job takes at once; a pattern makes any number.
 _MOST_URLS = 10_000
-#: Records that are looked at for a page without a value, and dead letters for their reasons.
+#: Records that are looked at for a page without a value.
 _LOOKED_AT = 100
 #: Fields of what a worker's link to the site must be like.
 _LINK = ("test_url", "seconds_below", "bytes_per_second_above")
@@ -340,30 +340,7 @@ def _advise(fleet: "Client", biz: str, found: "Job") -> None:
         )
     dead = found.ledger.dead if found.ledger is not None else found.counts.get("dead", 0)
     if dead:
-        console.note(f"what failed: crawlfleet dead list {biz} --job {found.name}")
-        denied, others = _denied(fleet, biz, found.name)
-        if denied is not None:
-            console.note(
-                f"robots.txt forbids {'some' if others else 'them'}, as {denied.url} "
-                f"({denied.error}): they would end so again. Where the site has agreed to it, "
-                "`politeness: {robots: ignore}` in the biz's document reads them; else `deny` of "
-                "the rule's `follow` leaves them out"
-            )
-        if others and found.state not in {"cancelled", "cancelling"}:
-            again = f"crawlfleet job retry {biz} {found.name}"
-            console.note(f"to have it worked on again: {again}")
-            console.note(f"by its rule as it is now, if that was mended: {again} --current-rule")
-
-
-def _denied(fleet: "Client", biz: str, job: str) -> "tuple[DeadLetter | None, bool]":
-    """Return a dead letter of a job that robots.txt forbids, and whether others died otherwise."""
-    try:
-        letters = fleet.dead_letters(biz, job=job, page_size=_LOOKED_AT)
-        looked = list(islice(letters, _LOOKED_AT))
-    except CrawlfleetError:  # what died was said
-        return None, True
-    denied = [one for one in looked if one.reason == ROBOTS_DENIED]
-    return next(iter(denied), None), not looked or len(denied) < len(looked)
+        say_why_dead(fleet, biz, found)
 
 
 def _some_records(fleet: "Client", biz: str, job: str, rule: str) -> "list[Record]":
