@@ -329,6 +329,35 @@ def test_a_push_reports_what_of_the_stage_the_folder_lacks_and_what_was_removed(
     assert "not in" not in gone.stderr
 
 
+def test_a_push_that_removes_a_biz_says_what_becomes_of_what_it_has(run, folder):
+    run("push", folder, "--stage", "aws-large", "--yes")
+    (folder / "bizs/acme/shop.yaml").unlink()
+
+    kept = run("push", folder, "--stage", "aws-large", "--yes")
+    gone = run("push", folder, "--stage", "aws-large", "--yes", "--delete")
+
+    assert "goes" not in kept.stderr
+    assert "warning: bizs/acme/shop goes: what is stored of it stays" in gone.stderr
+    assert "`crawlfleet schedule list shop`" in gone.stderr
+
+
+def test_a_folder_without_the_stage_s_settings_is_told_how_documents_go(run, folder):
+    run("push", folder, "--stage", "aws-large", "--yes")
+    (folder / "stage.yaml").unlink()
+    (folder / "bizs/acme/shop.yaml").unlink()
+
+    kept = run("push", folder, "--stage", "aws-large", "--yes")
+    refused = run("push", folder, "--stage", "aws-large", "--yes", "--delete")
+
+    # No advice that is refused when it is followed.
+    assert "bizs/acme/shop; it stays in force" in kept.stderr
+    assert "--delete" not in kept.stderr
+    assert refused.exit_code == 2
+    assert "stage: is missing in this folder, and --delete would remove it" in refused.stderr
+    assert "crawlfleet config pull FOLDER --stage STAGE" in refused.stderr
+    assert "sets one up" not in refused.stderr
+
+
 def test_of_many_documents_that_the_folder_lacks_some_are_named(run, folder):
     for number in range(12):
         (folder / f"tenants/other-{number:02}.yaml").write_text("{}")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.kit.kernel import StoreUnavailableError
+from tests.kit.kernel import StoreUnavailableError, UnknownBizError
 from tests.kit.schedules import (
     OPEN_JOBS,
     Missed,
@@ -200,6 +200,32 @@ def test_a_schedule_of_a_biz_that_is_gone_is_reported_and_fires_once_that_is_bac
     assert (world.outcome()[0], world.tick()) == (OutcomeKind.FAILED, 0)
     world.now += timedelta(minutes=5)
     assert world.tick() == 1
+
+
+def test_schedules_of_a_biz_that_was_removed_are_shown_and_can_be_ended(world):
+    world.put()
+    world.put(name="daily")
+    world.now += HOUR
+    world.tree = replace(world.tree, bizs={})
+    world.tick()
+    of_biz = "default", "docs"
+
+    shown = world.planning.of_biz(world.tree, *of_biz)
+    assert [one.name for one in shown] == ["daily", "hourly"]
+    for one in shown:
+        assert one.is_failing
+        assert "its biz was removed" in one.last_outcome.why
+        assert "delete the schedule" in one.last_outcome.why
+    assert not world.enable(enabled=False).enabled
+    with pytest.raises(UnknownBizError):
+        world.enable(enabled=True)
+    assert len(world.planning.versions(world.tree, *of_biz, "hourly")) == 2
+    for one in shown:
+        world.planning.delete(world.tree, *of_biz, one.name)
+    with pytest.raises(UnknownBizError):
+        world.planning.of_biz(world.tree, *of_biz)
+    with pytest.raises(UnknownBizError):
+        world.get()
 
 
 def test_what_has_failed_goes_behind_others_that_are_due(world):

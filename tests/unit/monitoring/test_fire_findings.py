@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
-from tests.kit.incidents import MOST_FIRES, Kind, evaluate, key_of
+from tests.kit.incidents import MOST_FIRES, Kind, evaluate
 from tests.kit.monitoring import FailedFire
 from tests.kit.worlds.memory import World
 from tests.kit.worlds.monitoring import sample
@@ -43,29 +43,24 @@ def test_what_others_have_written_is_one_line_of_bounded_length():
     assert len(finding.said) < 600
 
 
-def test_of_a_biz_that_there_is_no_more_nothing_is_said_and_of_a_refused_one_it_is():
+def test_bizs_that_were_removed_or_refused_are_named_as_their_schedules_are_still_there():
     fires = (a_fire(biz="gone"), a_fire(biz="broken"))
     tree = replace(a_tree(), refused=frozenset({("acme", "broken")}))
 
-    finding = the(evaluate(a_sample(failed_fires=fires), None, tree), Kind.SCHEDULE_FAILED)
+    found = evaluate(a_sample(failed_fires=fires), None, tree).findings
 
-    assert str(finding.place) == "biz acme/broken"
+    places = [str(one.place) for one in found if one.kind is Kind.SCHEDULE_FAILED]
+    assert places == ["biz acme/broken", "biz acme/gone"]
 
 
 @pytest.mark.parametrize(("fires", "is_known"), [(0, True), (None, False), (MOST_FIRES, False)])
 def test_where_not_all_could_be_read_nothing_is_known_of_the_others(fires, is_known):
-    tree = replace(a_tree(), refused=frozenset({("acme", "broken")}))
-    failed = None if fires is None else tuple(a_fire(f"s{n}", biz="gone") for n in range(fires))
+    failed = None if fires is None else tuple(a_fire(f"s{n}") for n in range(fires))
 
-    found = evaluate(a_sample(failed_fires=failed), None, tree)
+    found = evaluate(a_sample(failed_fires=failed), None, a_tree())
 
-    place = the(
-        evaluate(a_sample(failed_fires=(a_fire(),)), None, tree), Kind.SCHEDULE_FAILED
-    ).place
-    broken = replace(place, biz="broken")
-    keys = {key_of(Kind.SCHEDULE_FAILED, each) for each in (place, broken)}
-    assert Kind.SCHEDULE_FAILED not in kinds(found)
-    assert keys & found.unknown == (set() if is_known else keys)
+    assert (Kind.SCHEDULE_FAILED in kinds(found)) is bool(fires)
+    assert (Kind.SCHEDULE_FAILED in found.unseen) is not is_known
 
 
 def test_a_sample_has_the_fires_that_failed_or_says_that_they_could_not_be_read():

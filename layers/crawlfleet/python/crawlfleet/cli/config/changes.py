@@ -49,10 +49,16 @@ def report_others(stored: Mapping[str, str], documents: Mapping[str, str], folde
     removed = publishing.wanted_of(stored, documents, delete=True)
     others = sorted(stored.keys() - removed.keys() - {CONFIG_STAGE})
     if others:
-        are = "is" if len(others) == 1 else "are"
+        are, remedy, kept = (
+            ("is", "`--delete` removes it", "it stays in force")
+            if len(others) == 1
+            else ("are", "`--delete` removes them", "they stay in force")
+        )
+        if CONFIG_STAGE not in documents:  # --delete would remove that, too, and is refused
+            remedy = kept
         note(
             f"{counted(len(others), 'document')} of the stage {are} not in {folder}: "
-            f"{listed(others)}; `--delete` removes {'it' if len(others) == 1 else 'them'}"
+            f"{listed(others)}; {remedy}"
         )
 
 
@@ -83,7 +89,15 @@ def warn_of_resolvers(documents: Mapping[str, str]) -> None:
 
 
 def warn_of_readers_that_go(before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """Tell which rules and spiders go: schedules and kept spiders, which may name them, stay."""
+    """Tell which bizs, rules and spiders go: schedules and what may name them stay."""
+    for path in sorted(before.keys() - after.keys()):
+        if shape_of(path) is Biz:
+            biz = path.rpartition("/")[2]
+            note(
+                f"warning: {path} goes: what is stored of it stays, and is read again once a biz "
+                "of that name is pushed; its open jobs end, and its schedules start none any "
+                f"more: see `crawlfleet schedule list {biz}`, which shows them still"
+            )
     for path in sorted(before.keys() & after.keys()):
         if shape_of(path) is not Biz or before[path] == after[path]:
             continue
@@ -109,6 +123,12 @@ def with_remedies(
         said = problem.message
         if inside and document not in documents and shape_of(document) is not None and not delete:
             said += " (not in this folder: --delete removes it)"
+        elif document == CONFIG_STAGE and document not in documents and not inside and delete:
+            said += (
+                " in this folder, and --delete would remove it from the stage, too: `crawlfleet "
+                "config pull FOLDER --stage STAGE` writes all that stands into a folder, to delete "
+                "files there and push that"
+            )
         elif document == CONFIG_STAGE and document not in documents and not inside:
             said += " on the stage and in this folder: a stage.yaml, even of {}, sets one up"
         elif inside == "generations" and document in documents:  # its history is another's

@@ -70,8 +70,12 @@ def _runs_alone(schedule: Schedule) -> bool:
 
 def _failure(fire_at: datetime, error: Exception, now: datetime) -> Outcome:
     """Describe an error to the schedule's owner; what is ours stays in our log."""
-    rejected = isinstance(error, errors.RejectedError)
-    why = str(error)[:1_000] if rejected else "a part of the platform has failed"
+    if isinstance(error, errors.UnknownBizError):
+        why = "its biz was removed: push that again, or delete the schedule"
+    elif isinstance(error, errors.RejectedError):
+        why = str(error)[:1_000]
+    else:
+        why = "a part of the platform has failed"
     return Outcome(kind=OutcomeKind.FAILED, fire_at=fire_at, at=now, why=why)
 
 

@@ -26,6 +26,7 @@ from crawlfleet.kernel.errors import (
     Problem,
     QuotaExceededError,
     StoreConflictError,
+    UnknownBizError,
 )
 from crawlfleet.kernel.time import from_ms, to_ms
 
@@ -183,9 +184,14 @@ class ScheduleService:
     ) -> Schedule:
         """Pause a schedule, or resume it: fire times that pass meanwhile are not made up for.
 
+        One of a biz that was removed can be paused alone.
+
         Raises NotFoundError (this biz has none of that name).
         """
-        biz_of(tree, tenant, biz)
+        if enabled:
+            biz_of(tree, tenant, biz)
+        else:
+            self._check_known(tree, tenant, biz)
 
         def change(standing: Schedule | None) -> Schedule:
             if standing is None:
@@ -196,7 +202,7 @@ class ScheduleService:
 
     def get(self, tree: Tree, tenant: str, biz: str, name: str) -> Schedule:
         """Get one schedule. Raises NotFoundError (this biz has none of that name)."""
-        biz_of(tree, tenant, biz)
+        self._check_known(tree, tenant, biz)
         found = self.schedules.get(tenant, biz, name)
         if found is None:
             raise _unknown(name)
@@ -204,18 +210,30 @@ class ScheduleService:
 
     def of_biz(self, tree: Tree, tenant: str, biz: str) -> list[Schedule]:
         """List every schedule of a biz, by name."""
-        biz_of(tree, tenant, biz)
+        self._check_known(tree, tenant, biz)
         return self.schedules.of_biz(tenant, biz)
 
     def versions(
         self, tree: Tree, tenant: str, biz: str, name: str, limit: int = KEPT_VERSIONS
     ) -> list[Schedule]:
         """List the last versions of a schedule, the newest first; NotFoundError without one."""
-        biz_of(tree, tenant, biz)
+        self._check_known(tree, tenant, biz)
         found = self.schedules.versions(tenant, biz, name, limit)
         if not found:
             raise _unknown(name)
         return found
+
+    def _check_known(self, tree: Tree, tenant: str, biz: str) -> None:
+        """Check that there is a biz, or was one: its schedules stay, and somebody ends them.
+
+        Raises:
+            UnknownBizError: there is none, and nothing is kept of one.
+        """
+        try:
+            biz_of(tree, tenant, biz)
+        except UnknownBizError:
+            if not self.schedules.count(tenant, biz):
+                raise
 
     def _hold(self, schedule: Schedule, now: datetime) -> None:
         """Hold the version that a schedule names until the schedule is kept."""
@@ -227,7 +245,7 @@ class ScheduleService:
 
     def delete(self, tree: Tree, tenant: str, biz: str, name: str) -> None:
         """Delete a schedule, NotFoundError without one; what it has created stays."""
-        biz_of(tree, tenant, biz)
+        self._check_known(tree, tenant, biz)
         if not self.schedules.delete(tenant, biz, name):
             raise _unknown(name)
 

@@ -252,13 +252,12 @@ def _job_said(job: UnplacedJob) -> str:
     return f"{one_line(job.job, 160)}{waits}: {plain(job.why, _QUOTED)}"
 
 
-def fire_findings(fires: Sequence[FailedFire], tree: Tree) -> Iterator[Finding]:
-    """Find one for each biz, which names its schedules, their fires, and why these have failed."""
-    there = _bizs(tree)
-    of_biz = sorted(
-        (fire for fire in fires if (fire.tenant, fire.biz) in there),
-        key=lambda fire: (fire.tenant, fire.biz, fire.schedule),
-    )
+def fire_findings(fires: Sequence[FailedFire]) -> Iterator[Finding]:
+    """Find one for each biz, which names its schedules, their fires, and why these have failed.
+
+    Of a biz that was removed, too: nothing else says that its schedules are still there.
+    """
+    of_biz = sorted(fires, key=lambda fire: (fire.tenant, fire.biz, fire.schedule))
     for (tenant, biz), each in groupby(of_biz, key=lambda fire: (fire.tenant, fire.biz)):
         found = list(each)
         words = [_fire_said(fire) for fire in found[:_NAMED_JOBS]]
@@ -272,16 +271,9 @@ def _fire_said(fire: FailedFire) -> str:
     return f"{one_line(fire.schedule, 160)}, the fire of {at}: {plain(fire.why, _QUOTED)}"
 
 
-def unknown_of_fires(fires: Sequence[FailedFire] | None, tree: Tree) -> Iterator[str]:
-    """Yield keys of what is unknown where schedules could not be read, or not all of them."""
-    if fires is None or len(fires) >= MOST_FIRES:
-        for tenant, biz in sorted(_bizs(tree)):
-            yield key_of(Kind.SCHEDULE_FAILED, Place(tenant=tenant, biz=biz))
-
-
-def _bizs(tree: Tree) -> set[tuple[str, str]]:
-    """Return every biz with a document, right or not."""
-    return {(key.tenant, key.biz) for key in tree.queues()} | tree.refused
+def all_fires_read(fires: Sequence[FailedFire] | None) -> bool:
+    """Tell whether schedules could be read, and all that have failed."""
+    return fires is not None and len(fires) < MOST_FIRES
 
 
 def quota_findings(quotas: Sequence[UsedUpQuota]) -> Iterator[Finding]:

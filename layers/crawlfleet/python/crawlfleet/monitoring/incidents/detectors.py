@@ -100,7 +100,7 @@ def evaluate(sample: Sample, before: Sample | None, tree: Tree) -> Evaluation:
         findings += capacity.host_findings(host, thresholds)
         unknown.update(capacity.unknown_of_host(host, thresholds))
     findings += capacity.unplaced_findings(sample.unplaced or ())
-    findings += capacity.fire_findings(sample.failed_fires or (), tree)
+    findings += capacity.fire_findings(sample.failed_fires or ())
     findings += capacity.quota_findings(sample.used_up or ())
     findings += capacity.proxy_findings(sample.proxies or ())
     findings += _fleet_findings(sample)
@@ -110,10 +110,14 @@ def evaluate(sample: Sample, before: Sample | None, tree: Tree) -> Evaluation:
     blind = any(not part.up and part.part == stores.REDIS for part in sample.parts) or any(
         each.what in _HOSTS_UNREAD for each in sample.unread
     )
+    unseen = set(capacity.KINDS) if blind else set()
+    if not capacity.all_fires_read(sample.failed_fires):
+        # Which bizs have schedules is not known by the documents: theirs may have been removed.
+        unseen.add(Kind.SCHEDULE_FAILED)
     return Evaluation(
         findings=tuple(findings),
         unknown=frozenset(unknown),
-        unseen=capacity.KINDS if blind else frozenset(),
+        unseen=frozenset(unseen),
         covered=frozenset(judged),
         read=frozenset(read),
     )
@@ -334,7 +338,6 @@ def _unknown_of_fleet(sample: Sample, tree: Tree) -> Iterator[str]:
         yield key_of(Kind.NO_WORKERS, WORKERS)
     if sample.unplaced is None:
         yield from capacity.unknown_of_unplaced(tree)
-    yield from capacity.unknown_of_fires(sample.failed_fires, tree)
     if sample.used_up is None:
         yield from capacity.unknown_of_quotas(tree)
     yield from capacity.unknown_of_proxies(sample.proxies, tree)

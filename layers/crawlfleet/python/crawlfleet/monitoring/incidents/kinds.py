@@ -234,7 +234,8 @@ _TABLE: Final = {
     Kind.SCHEDULE_FAILED: _warning(
         "its schedules start no jobs",
         "`crawlfleet schedule list BIZ` says of each why its last fire started no job. Mend the"
-        " rule, spider or start that it names, raise open_jobs, or have the tenant resumed. What"
+        " rule, spider or start that it names, raise open_jobs, or have the tenant resumed; of a"
+        " biz that was removed push its document, or `crawlfleet schedule delete BIZ NAME`. What"
         " failed or waits is tried again within five minutes; what was skipped is not:"
         " `crawlfleet schedule run BIZ NAME` makes up for it. It is over when a fire starts its"
         " job, or the schedule is changed, paused or deleted.",
