@@ -197,7 +197,7 @@ def test_a_job_is_looked_at_with_its_ledger(world):
 
 
 def listed(world: World, cursor: str | None = None, limit: int = 2, **changes: object):
-    facts: dict = {"states": (), "spider": None, "schedule": None}
+    facts: dict = {"states": (), "spider": None, "schedule": None, "now": world.now}
     return ports(world).list_jobs(
         world.tree, "default", "docs", cursor=cursor, limit=limit, **(facts | changes)
     )

@@ -112,12 +112,43 @@ def test_of_a_list_the_jobs_that_go_on_are_counted_and_it_does_without_where_tha
     jobs = [world.jobs.get("default", "docs", name) for name in ("june", "july")]
     warned = Warned()
 
-    june, ended = ours.counted(DOCS, world.biz, jobs)
-    away = replace(ours, ledgers=Broken()).counted(DOCS, world.biz, jobs)
+    june, ended = ours.counted(DOCS, world.biz, jobs, (), world.now)
+    away = replace(ours, ledgers=Broken()).counted(DOCS, world.biz, jobs, (), world.now)
 
     assert (june.ledger.submitted, june.ledger.open, ended.ledger) == (2, 2, None)
     assert [(one.job.name, one.ledger) for one in away] == [("june", None), ("july", None)]
     assert len(warned.texts) == 1
+
+
+def test_a_job_of_submissions_that_is_done_is_done_in_a_list_as_by_itself(world, steady):
+    ours = submitted_jobs(world, steady)
+    submit(world, "june")
+    ours.note("default", "docs", {"june", "july"}, world.now)
+    submit(world, "july")
+    june = world.jobs.get("default", "docs", "june")
+    [page] = [
+        one
+        for one in world.store.find(DOCS, world.biz, limit=9, now=world.now)
+        if one.request.job == "june"
+    ]
+    gone = Transition(before=State.PENDING, after=State.CANCELLED, by="api:acme", why="")
+    world.store.transition(DOCS, world.biz, [page.request.id], gone, world.now)
+    jobs = [world.jobs.get("default", "docs", name) for name in ("june", "july")]
+
+    def states(service: SubmittedJobs, *asked: JobState) -> list[JobState]:
+        counted = service.counted(DOCS, world.biz, jobs, asked, world.now)
+        return [one.job.state for one in counted]
+
+    assert june.state is JobState.RUNNING
+    assert states(ours) == [JobState.DONE, JobState.RUNNING]
+    assert states(ours, JobState.RUNNING) == [JobState.RUNNING]
+
+    class Many:
+        def open_of_job(self, *_):
+            raise StoreError("too many open seeds to look through")
+
+    assert states(replace(ours, seeds=Broken())) == [JobState.RUNNING] * 2
+    assert states(replace(ours, seeds=Many())) == [JobState.RUNNING] * 2
 
 
 def test_a_job_whose_seeds_are_too_many_to_look_through_is_not_said_to_have_ended(world, steady):

@@ -340,6 +340,7 @@ def list_jobs(call: Call, biz: str) -> Response[str]:
             schedule=schedule,
             cursor=call.cursor,
             limit=limit,
+            now=call.now,
         ),
         JobsPage,
         lambda seen: job_view(seen.job, seen.ledger, call.now),

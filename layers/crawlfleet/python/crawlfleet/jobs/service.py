@@ -319,8 +319,7 @@ class JobService:
     def get(self, tree: Tree, key: JobKey, now: datetime) -> CountedJob:
         """Get a job and its ledger. Raises NotFoundError (there is no such job)."""
         queue_key, biz = biz_of(tree, key[0], key[1])
-        found = self.submitted.find(queue_key, biz, key[2], now)
-        if found is None:
+        if (found := self.submitted.find(queue_key, biz, key[2], now)) is None:
             raise _unknown(key[2])
         read = self.ledgers.coverage(queue_key, biz, key[2])
         return CountedJob(found.job, found.ledger, tuple(covered(biz, read)))
@@ -383,6 +382,7 @@ class JobService:
         schedule: str | None,
         cursor: str | None,
         limit: int,
+        now: datetime,
     ) -> Listing[CountedJob]:
         """List jobs, the newest first, with the ledgers of those that go on."""
         queue_key, biz = biz_of(tree, tenant, biz_name)
@@ -397,7 +397,7 @@ class JobService:
         )
         last = None if len(found) <= limit else found[limit - 1]
         cursor = None if last is None else paging.encode_job(last.created_at, last.name)
-        counted = self.submitted.counted(queue_key, biz, found[:limit])
+        counted = self.submitted.counted(queue_key, biz, found[:limit], states, now)
         return Listing(counted, cursor, more=last is not None)
 
     def retry_failed(

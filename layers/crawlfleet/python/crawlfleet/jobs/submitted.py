@@ -12,6 +12,7 @@ it only when nothing was submitted for longer than a process may leave out a not
 
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -42,6 +43,8 @@ NOTED_SECONDS: Final = 30.0
 #: ledgers.
 MOST_NOTED: Final = 10_000
 MOST_A_CALL: Final = 100
+#: Jobs of a list that are looked at by themselves, as they seem to be done.
+MOST_LOOKED_AT: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,14 @@ def submitted_job(tenant: str, biz: str, name: str, now: datetime) -> Job:
         submitted_at=from_ms(to_ms(now)),
         by=SUBMITTED,
     )
+
+
+def _seems_done(counted: CountedJob) -> bool:
+    """Tell whether nothing is open of a job of submissions that goes on in the store."""
+    job, ledger = counted.job, counted.ledger
+    if ledger is None or job.by != SUBMITTED or job.state is not JobState.RUNNING:
+        return False
+    return ledger.submitted > 0 and not ledger.open
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,15 +139,33 @@ class SubmittedJobs:
         done = replace(job, state=JobState.DONE, counts=counts_of(job, again), ended_at=now)
         return CountedJob(done, again)
 
-    def counted(self, queue_key: QueueKey, biz: Biz, jobs: Sequence[Job]) -> list[CountedJob]:
-        """Count those of the jobs that have not ended; a list does without where that fails."""
+    def counted(
+        self,
+        queue_key: QueueKey,
+        biz: Biz,
+        jobs: Sequence[Job],
+        states: Collection[JobState],
+        now: datetime,
+    ) -> list[CountedJob]:
+        """Count those of the jobs that have not ended; a list does without where that fails.
+
+        The newest of submissions of which nothing is open are as :meth:`find` has them: rounds end
+        them a minute after the last submission, and whoever waited for one knows that it is done.
+        Where ``states`` are asked for, it is left out then unless that is one of them.
+        """
         ledgers: dict[str, Ledger] = {}
         try:
             going = [job.name for job in jobs if job.state not in ENDED]
             ledgers = self.ledgers.counters(queue_key, biz, going)
         except StoreError as error:
             warn("jobs are listed without what has ended of them", error)
-        return [CountedJob(job, ledgers.get(job.name)) for job in jobs]
+        counted = [CountedJob(job, ledgers.get(job.name)) for job in jobs]
+        places = [place for place, one in enumerate(counted) if _seems_done(one)][:MOST_LOOKED_AT]
+        for place in places:
+            with suppress(StoreError):  # what is stored of it stands
+                name = counted[place].job.name
+                counted[place] = self.find(queue_key, biz, name, now) or counted[place]
+        return [one for one in counted if not states or one.job.state in states]
 
     def _leads_on(self, queue_key: QueueKey, biz: Biz, name: str) -> bool:
         try:

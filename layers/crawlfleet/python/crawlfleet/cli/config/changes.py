@@ -95,8 +95,8 @@ def warn_of_readers_that_go(before: Mapping[str, str], after: Mapping[str, str])
             biz = path.rpartition("/")[2]
             note(
                 f"warning: {path} goes: what is stored of it stays, and is read again once a biz "
-                "of that name is pushed; its open jobs end, and its schedules start none any "
-                f"more: see `crawlfleet schedule list {biz}`, which shows them still"
+                "of that name is pushed; its open jobs wait for that, a week at most, and its "
+                f"schedules start none: `crawlfleet schedule list {biz}` shows them still"
             )
     for path in sorted(before.keys() & after.keys()):
         if shape_of(path) is not Biz or before[path] == after[path]:
