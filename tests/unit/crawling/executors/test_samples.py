@@ -226,3 +226,11 @@ def test_a_list_of_urls_gives_each_once(read, samples, sample_page):
 )
 def test_a_table_says_by_itself_how_it_is_written(read, sample_page, file, expected):
     assert read(spider("csv"), sample_page(file)).records == expected
+
+
+def test_a_feed_is_read_as_streams_read_it(read, samples, sample_page):
+    feed, *entries = read(samples["blog_items"], sample_page("news.atom")).records
+
+    assert feed["title"]
+    assert entries
+    assert all(one["id"] and "<" not in one.get("content", "") for one in entries)

@@ -174,7 +174,7 @@ class Feed(Executor[FeedParameters]):
 
     def read(self, page: Page, context: Context) -> Iterator[Found]:
         """Read the entries in the feed's order."""
-        parsed = _parsed(page, context)
+        parsed = parsed_feed(page, context)
         for number, entry in enumerate(parsed.entries):
             context.tick()
             if number >= self.parameters.max_entries:
@@ -196,7 +196,8 @@ class Feed(Executor[FeedParameters]):
         )
 
 
-def _parsed(page: Page, context: Context) -> Any:
+def parsed_feed(page: Page, context: Context) -> Any:
+    """Parse RSS or Atom by feedparser, made harmless; raises ExtractError for what is neither."""
     import feedparser  # type: ignore[import-untyped]  # it has no stubs
 
     written = harmless(page, context)
@@ -220,8 +221,8 @@ def _record(entry: Any) -> dict[str, object]:
         "id": entry.get("id") or entry.get("link"),
         "title": entry.get("title"),
         "link": entry.get("link"),
-        "published": _date(entry, "published") or _date(entry, "updated"),
-        "updated": _date(entry, "updated"),
+        "published": date_of(entry, "published") or date_of(entry, "updated"),
+        "updated": date_of(entry, "updated"),
         "summary": entry.get("summary"),
         "content": "\n".join(one for one in contents if one) or None,
         "authors": list(dict.fromkeys(filter(None, authors))),
@@ -234,7 +235,7 @@ def _record(entry: Any) -> dict[str, object]:
     }
 
 
-def _date(entry: Any, name: str) -> str | None:
+def date_of(entry: Any, name: str) -> str | None:
     """Return the date with its own zone where it says one that is known; else in UTC."""
     text = dict.get(entry, name)  # feedparser's own look-up warns, and gives another date
     written = read_date(text)

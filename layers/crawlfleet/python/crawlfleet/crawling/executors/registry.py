@@ -113,6 +113,7 @@ BUILT_IN: Final[dict[str, str]] = {
     "csv": "crawlfleet.crawling.executors.csv:CsvFile",
     "detail": "crawlfleet.crawling.executors.page:Detail",
     "feed": "crawlfleet.crawling.executors.feed:Feed",
+    "feed_items": "crawlfleet.crawling.executors.feed_items:FeedItems",
     "json": "crawlfleet.crawling.executors.json:JsonFile",
     "paginated_list": "crawlfleet.crawling.executors.page:PaginatedList",
     "scrapy": "crawlfleet.crawling.executors.scrapy_spider:ScrapySpider",

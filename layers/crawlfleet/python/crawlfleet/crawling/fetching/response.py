@@ -202,11 +202,17 @@ def decoder_of(response: aiohttp.ClientResponse, limit: int) -> BodyDecoder | No
 
 
 def headers_of(response: aiohttp.ClientResponse) -> dict[str, str]:
-    """Map lower-case names to their last value; bytes that are no UTF-8 are read as Latin-1."""
-    return {
+    """Map lower-case names to their last value; bytes that are no UTF-8 are read as Latin-1.
+
+    Of ``Link``, which many sites send once for each link, to all values.
+    """
+    headers = {
         name.lower(): value if value.isascii() else _text(value)
         for name, value in response.headers.items()
     }
+    if "link" in headers and len(links := response.headers.getall("Link")) > 1:
+        headers["link"] = ", ".join(map(_text, links))
+    return headers
 
 
 def _text(value: str) -> str:

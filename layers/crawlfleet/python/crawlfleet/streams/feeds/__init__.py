@@ -1,0 +1,1 @@
+"""Feeds: RSS, Atom and JSON Feed, each fetched once a round however many subscribe (SPEC.md D6)."""

@@ -1,0 +1,16 @@
+"""Names tests use of feeds."""
+
+from crawlfleet.streams.feeds import identity, interval, websub
+from crawlfleet.streams.feeds.conditions import condition, digest, is_unchanged, kept
+from crawlfleet.streams.feeds.entries import is_fresh, items_of, reading_of
+from crawlfleet.streams.feeds.identity import KEPT, KEYS_MAX, Level, item_id, level_of, told
+from crawlfleet.streams.feeds.interval import (
+    WEEK_SECONDS,
+    Bounds,
+    Wishes,
+    first_rate,
+    kept_seconds,
+    learnt_rate,
+    next_at,
+)
+from crawlfleet.streams.feeds.models import About, Download, Entry, Feed, Hub, Lease
