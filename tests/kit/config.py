@@ -54,6 +54,7 @@ from crawlfleet.config.documents.stage import (
     ReadingLimits,
     Thresholds,
 )
+from crawlfleet.config.documents.streams import Channel, ItemFields
 from crawlfleet.config.in_force import (
     LOOK_SECONDS,
     MAX_POLL_SECONDS,

@@ -32,8 +32,18 @@ from crawlfleet.streams.holds import (
     OFFER_SECONDS,
     ReaderHold,
 )
+from crawlfleet.streams.http.backoff import (
+    MOST_ASKED_SECONDS,
+    MOST_NETWORK_SECONDS,
+    Backoff,
+    End,
+)
+from crawlfleet.streams.http.connection import StreamClient
+from crawlfleet.streams.http.lines import Lines
 from crawlfleet.streams.items import StreamItem, Withdrawn
 from crawlfleet.streams.matching import Matcher
+from crawlfleet.streams.ndjson.mapping import read_line
+from crawlfleet.streams.ndjson.reader import NdjsonReader
 from crawlfleet.streams.packing import Packing, RuleLimits, channels, least, repack
 from crawlfleet.streams.parsing import (
     MOST_CHARACTERS,

@@ -5,5 +5,6 @@
    which holds its channel meanwhile (``holds``, ``redis``).
 3. The terms of a channel are packed into the rules that it takes (``packing``).
 4. One pass over an item finds the subscribers that want it (``matching``).
-5. What they want is kept and pushed to their targets (``delivery``, ``targets``).
+5. A reader gives the items of a channel (``items``): ``ndjson`` reads lines of JSON over ``http``.
+6. What they want is kept and pushed to their targets (``delivery``, ``targets``).
 """

@@ -42,12 +42,14 @@ class Withdrawn(msgspec.Struct, frozen=True, kw_only=True):
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """The next items of a channel; ``cursor`` is where to go on once they are accepted.
 
-    A batch without items says that the channel is alive, or that the cursor has moved.
+    A batch without items says that the channel is alive, or that the cursor has moved. ``dropped``
+    counts what came and is no item, by reason.
     """
 
     cursor: str = ""
     items: tuple[StreamItem, ...] = ()
     withdrawn: tuple[Withdrawn, ...] = ()
+    dropped: dict[str, int] = {}
 
 
 class Reader(Protocol):

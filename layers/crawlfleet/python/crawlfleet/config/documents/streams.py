@@ -1,0 +1,75 @@
+"""Channels of the stage document: streams that subscriptions share (SPEC.md D7, D8)."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta
+
+from crawlfleet.config.documents.secret import SecretName
+from crawlfleet.kernel.validation import Document, Words
+
+#: Where a value stands in objects of a stream; ``.`` leads into objects, and into each of a list.
+Path = Annotated[
+    str,
+    Meta(pattern=r"^(?:[A-Za-z0-9_@$:-]{1,64}(?:\.[A-Za-z0-9_@$:-]{1,64}){0,7})?\Z"),
+    Words("names joined by dots, such as user.name, or nothing"),
+]
+StreamAddress = Annotated[
+    str,
+    Meta(pattern=r"^https?://[^\s@/?#]{1,253}(?:[/?][^\s#]{0,2000})?\Z"),
+    Words("an http or https address without a user, such as https://stream.example/lines"),
+]
+ParameterName = Annotated[
+    str,
+    Meta(pattern=r"^[A-Za-z0-9_.\[\]-]{1,64}\Z"),
+    Words("the name of a parameter of the address, such as since"),
+]
+
+
+class ChannelKind(StrEnum):
+    """The kind of a channel: how it is asked, and what it answers."""
+
+    NDJSON = "ndjson_stream"
+
+
+class ItemFields(Document, frozen=True, kw_only=True):
+    """The places of what is known of an item in an object of a stream.
+
+    ``cursor`` is where to go on after the object. An object in which ``withdrawn`` is found takes
+    back the item with the id that stands there.
+    """
+
+    id: Path = "id"
+    text: Path = "text"
+    title: Path = "title"
+    url: Path = "url"
+    author: Path = "author"
+    language: Path = "language"
+    hashtags: Path = "hashtags"
+    mentions: Path = "mentions"
+    published_at: Path = "published_at"
+    conversation: Path = "conversation"
+    replies_to: Path = "replies_to"
+    quotes: Path = "quotes"
+    cursor: Path = "id"
+    withdrawn: Path = ""
+
+
+class Channel(Document, frozen=True, kw_only=True):
+    """A channel: an HTTP stream of JSON, an object a line.
+
+    ``secret`` is sent as a bearer token, and to the origin of ``url`` alone. With
+    ``filter_parameter`` the stream filters by itself: it is read once for each filter that no other
+    one covers. Without it all of the stream is read, once. With ``cursor_parameter`` it goes on
+    behind the last object that was kept. A stream that says nothing for ``silent_seconds`` is
+    connected to anew.
+    """
+
+    kind: ChannelKind
+    url: StreamAddress
+    secret: SecretName | None = None
+    filter_parameter: ParameterName | None = None
+    cursor_parameter: ParameterName | None = None
+    fields: ItemFields = ItemFields()
+    silent_seconds: Annotated[float, Meta(ge=1, le=3_600)] = 60.0
+    max_line_bytes: Annotated[int, Meta(ge=1_000, le=4_000_000)] = 256_000

@@ -1,0 +1,1 @@
+"""Any HTTP stream of JSON lines as a channel (SPEC.md D8)."""
