@@ -6,14 +6,17 @@ from crawlfleet.streams.subscriptions.models import (
     Active,
     Content,
     Day,
+    Deliver,
     Hours,
     Seen,
     StreamKind,
     Subscription,
-    Target,
     after,
+    canonical_feed,
     is_active,
     is_zone,
     subscription_id,
 )
 from crawlfleet.streams.subscriptions.mongo import MongoSubscriptions
+from crawlfleet.streams.subscriptions.trial import MOST_CHARACTERS, SavedItem, tried
+from crawlfleet.streams.subscriptions.validation import problems_with

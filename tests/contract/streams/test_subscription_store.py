@@ -17,12 +17,12 @@ from tests.kit.subscriptions import (
     Active,
     Content,
     Day,
+    Deliver,
     Hours,
     MongoSubscriptions,
     Seen,
     StreamKind,
     Subscription,
-    Target,
     after,
 )
 
@@ -41,7 +41,7 @@ def wanted(text: str = "climate", **changes: Any) -> Content:
 
 
 def put(store: MongoSubscriptions, name: str, text: str = "climate", **more: Any) -> Subscription:
-    return store.put("acme", "news", name, wanted(text), NOON, **more)[0]
+    return store.put("acme", "news", name, wanted(text), NOON, **{"most": 100, **more})[0]
 
 
 def all_known(
@@ -60,11 +60,13 @@ def test_every_field_of_a_subscription_is_kept(store: MongoSubscriptions) -> Non
     content = wanted(
         'klima ("grüner  Deal" OR #cop31) -sport',
         user="desk@reuters",
-        deliver=Target(sqs="arn:aws:sqs:eu-west-1:1:q"),
+        deliver=Deliver(sqs="arn:aws:sqs:eu-west-1:1:q"),
         active=Active(hours=(Hours(days=(Day.MON,), begins="22:00"),), time_zone="Asia/Tokyo"),
     )
 
-    made, is_new = store.put("acme", "news", "climate", content, NOON + timedelta(microseconds=7))
+    made, is_new = store.put(
+        "acme", "news", "climate", content, NOON + timedelta(microseconds=7), most=100
+    )
 
     assert is_new
     assert made.content == content
@@ -75,7 +77,9 @@ def test_every_field_of_a_subscription_is_kept(store: MongoSubscriptions) -> Non
 def test_a_subscription_that_is_put_again_stays_as_it_is(store: MongoSubscriptions) -> None:
     first = put(store, "climate")
 
-    again, is_new = store.put("acme", "news", "climate", wanted(), NOON + HOUR, expected="older")
+    again, is_new = store.put(
+        "acme", "news", "climate", wanted(), NOON + HOUR, expected="older", most=100
+    )
 
     assert (again, is_new) == (first, False)
 
@@ -85,7 +89,7 @@ def test_a_change_keeps_when_it_was_made_and_has_a_greater_number(
 ) -> None:
     first = put(store, "climate")
 
-    other, is_new = store.put("acme", "news", "climate", wanted("energy"), NOON + HOUR)
+    other, is_new = store.put("acme", "news", "climate", wanted("energy"), NOON + HOUR, most=100)
 
     assert is_new
     assert (other.created_at, other.changed_at) == (NOON, NOON + HOUR)
@@ -123,7 +127,7 @@ def test_a_subscription_that_is_put_after_its_end_is_a_new_one(store: MongoSubsc
     put(store, "climate")
     store.end("acme", "news", "climate", NOON)
 
-    again, is_new = store.put("acme", "news", "climate", wanted(), NOON + HOUR)
+    again, is_new = store.put("acme", "news", "climate", wanted(), NOON + HOUR, most=100)
 
     assert is_new
     assert again.created_at == NOON + HOUR
@@ -133,7 +137,7 @@ def test_lists_are_of_one_biz_by_name(store: MongoSubscriptions) -> None:
     for name in ("c", "a", "b"):
         put(store, name)
     for tenant, biz in (("acme", "sport"), ("other", "news")):
-        store.put(tenant, biz, "d", wanted(), NOON)
+        store.put(tenant, biz, "d", wanted(), NOON, most=100)
 
     assert [one.name for one in store.of_biz("acme", "news", None, 2)] == ["a", "b"]
     assert [one.name for one in store.of_biz("acme", "news", "b", 2)] == ["c"]
@@ -273,7 +277,7 @@ def test_a_reader_hears_of_an_end_for_a_day_and_begins_afresh_after_it(
     store.end("acme", "news", "a", NOON)
     in_time = store.changed_since(early)
 
-    store.put("acme", "news", "c", wanted(), NOON + TOMBSTONE)
+    store.put("acme", "news", "c", wanted(), NOON + TOMBSTONE, most=100)
     late = store.changed_since(early)
     fine = store.changed_since(in_time.seen)
 
@@ -289,7 +293,7 @@ def test_a_reader_that_reads_all_in_parts_is_not_sent_back_by_older_ends(
     for name in "abc":
         put(store, name)
     store.end("acme", "news", "b", NOON)
-    store.put("acme", "news", "d", wanted(), NOON + TOMBSTONE)
+    store.put("acme", "news", "d", wanted(), NOON + TOMBSTONE, most=100)
 
     first = store.changed_since(None, 1)
     second = store.changed_since(first.seen, 10)

@@ -99,6 +99,9 @@ def test_everything_documented_answers(world, document, tmp_path, monkeypatch):
     values = {"biz": "docs", "id": request_id, "name": "nightly", "segment": segment, "key": key}
     a_learnt_run(MongoDemands(world.own.nodes), world.tenants["acme"], "june", "all")
     values |= {"job": "june", "spider": "all", "tenant": world.tenants["rival"]}
+    subscription = {"kind": "rss", "filter": "a", "feeds": ["https://example.org/feed"]}
+    assert ask(world, "PUT", "/v1/docs/subscriptions/all", subscription).status == 200
+    values |= {"subscription": "all"}
     bodies = {
         "putSpider": {**spider, "priority": 9},
         "offerSeeds": {"seeds": [{"url": "https://example.org/2"}]},
@@ -106,6 +109,8 @@ def test_everything_documented_answers(world, document, tmp_path, monkeypatch):
         "forgetSeeds": {"filter": {"segment": "another"}},
         "submitRequests": {"url": "https://example.org/2"},
         "putSchedule": schedule,
+        "putSubscription": subscription,
+        "tryFilter": {"subscription": "all", "items": [{"text": "a"}]},
         "startJob": {"rule": "page", "urls": ["https://example.org/3"], "name": "june"},
         "forecastJob": {"rule": "page", "urls": ["https://example.org/3"]},
         "setJobQuotas": {"quotas": [{"unit": "requests", "most": 9, "per": "day"}]},
@@ -142,7 +147,7 @@ def test_everything_documented_answers(world, document, tmp_path, monkeypatch):
 def test_open_paths_need_no_key_and_all_others_do(world, document):
     seed = {"segment": "2026-03-01", "key": "0" * 32}
     values = {"biz": "docs", "id": "1", "name": "nightly", "spider": "all", "job": "june", **seed}
-    values["tenant"] = "acme"
+    values |= {"tenant": "acme", "subscription": "all"}
     for (method, path), operation in document.operations.items():
         place = re.sub(r"{(\w+)}", lambda match: values[match[1]], path)
         answer = ask(world, method, place, "{}", key=None)
@@ -279,6 +284,22 @@ def _of_schedules(body: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in sensible.items() if name not in others}
 
 
+def _of_subscriptions(body: dict[str, Any]) -> dict[str, Any]:
+    """A subscription to feeds: no stage of the tests has channels, or lets anybody deliver."""
+    feeds = ["https://example.org/feed", "https://example.org/feed?all"]
+    sensible = {**body, "kind": "rss", "filter": "climate -sport", "feeds": feeds}
+    if body.get("active"):
+        sensible["active"] = {**body["active"], "time_zone": "Europe/Berlin"}
+    others = {"channel", "deliver", "revision"}
+    return {name: value for name, value in sensible.items() if name not in others}
+
+
+def _of_filter_trials(body: dict[str, Any]) -> dict[str, Any]:
+    """A trial of a filter, on items that are as they came."""
+    sensible = {name: value for name, value in body.items() if name != "subscription"}
+    return {**sensible, "filter": 'climate ("green deal" OR #cop31)'}
+
+
 def _of_jobs(body: dict[str, Any]) -> dict[str, Any]:
     """The body of a job of its own, of a pattern."""
     start = {"pattern": "https://example.org/{kind}/{page}", "values": {"page": {"last": 3}}}
@@ -297,7 +318,7 @@ _TAKING_BODIES = [route for route in ROUTES if route.body and route.operation no
 @pytest.mark.parametrize("count", _COUNTS)
 @pytest.mark.parametrize("route", _TAKING_BODIES, ids=lambda route: route.operation)
 def test_whatever_fits_the_document_and_means_something_is_accepted(world, schema, route, count):
-    named = {"name": "nightly", "spider": "all"}
+    named = {"name": "nightly", "spider": "all", "subscription": "all"}
     place = {"biz": "docs", **{at: name for at, name in named.items() if f"{{{at}}}" in route.path}}
 
     @given(schema[route.path][route.method].as_strategy(path_parameters=place))
@@ -315,6 +336,10 @@ def test_whatever_fits_the_document_and_means_something_is_accepted(world, schem
             case.body = _of_jobs(case.body)
         elif route.operation == "putSchedule":
             case.body = _of_schedules(case.body)
+        elif route.operation == "putSubscription":
+            case.body = _of_subscriptions(case.body)
+        elif route.operation == "tryFilter":
+            case.body = _of_filter_trials(case.body)
         elif route.operation == "offerSeeds":
             case.body = _of_offers(case.body)
         else:

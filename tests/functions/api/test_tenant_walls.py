@@ -15,12 +15,20 @@ OF_ALL_BIZS = [route for route in CLOSED if "{biz}" not in route.path]
 NO_TENANT = "urn:crawlfleet:problem:unknown-tenant"
 SCHEDULE = {"cron": "0 3 * * *", "rule": "page", "urls": ["https://example.org/mine"]}
 #: What else paths have places for.
-SEED = {"segment": "2026-01-01", "key": "0" * 32, "job": "june", "tenant": "acme"}
+SEED = {
+    "segment": "2026-01-01",
+    "key": "0" * 32,
+    "job": "june",
+    "tenant": "acme",
+    "subscription": "a",
+}
 BODIES = {
     "submitRequests": {"url": "https://example.org/x"},
     "putSchedule": SCHEDULE,
     "putSpider": {"rule": "page", "start": {"urls": ["https://example.org/mine"]}},
     "previewSchedule": {"cron": "0 3 * * *"},
+    "putSubscription": {"kind": "rss", "filter": "a", "feeds": ["https://example.org/feed"]},
+    "tryFilter": {"filter": "a", "items": [{"text": "a"}]},
     "replayDeadLetters": {"all": True},
     "purgeDeadLetters": {"all": True},
     "offerSeeds": {"seeds": [{"url": "https://example.org/x"}]},

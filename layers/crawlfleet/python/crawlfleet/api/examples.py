@@ -50,6 +50,22 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         }
     },
     "putSpider": {"catalogue": {"rule": "list", "start": _PAGES, "description": "All lists."}},
+    "putSubscription": {
+        "feeds": {
+            "kind": "rss",
+            "filter": 'climate ("green deal" OR #cop31) -sport',
+            "feeds": ["https://news.example/feed.xml"],
+        }
+    },
+    "tryFilter": {
+        "two items": {
+            "filter": 'climate ("green deal" OR #cop31) -sport',
+            "items": [
+                {"id": "1", "text": "Climate talks: all eyes on #COP31"},
+                {"id": "2", "text": "The green deal of climate sport"},
+            ],
+        }
+    },
     "offerSeeds": {"one": {"seeds": [{"url": _URL, "rule": "item"}]}},
     "tryRule": {"by name": {"rule": "item", "url": _URL}},
     "changeRequestState": {

@@ -11,7 +11,7 @@ from aws_lambda_powertools.event_handler import Response
 
 from crawlfleet import __version__
 from crawlfleet.api.examples import EXAMPLES
-from crawlfleet.api.meanings import meaning_of
+from crawlfleet.api.meanings.fields import meaning_of
 from crawlfleet.api.requests import SubmittedView
 from crawlfleet.api.responses import CONTENT_TYPE, JSON
 from crawlfleet.api.routing import Call, Route, Routes, all_routes
@@ -28,6 +28,7 @@ _PATH_PARAMETERS: Final = {
     ),
     "name": ("A schedule's name.", r"^[a-z][a-z0-9-]{0,31}$", "nightly"),
     "spider": ("A spider's name.", r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", "catalogue"),
+    "subscription": ("A subscription's name.", r"^[a-z][a-z0-9-]{0,31}$", "climate"),
     "job": ("A job's name.", r"^[A-Za-z0-9._-]{1,64}$", "nightly.20261121T030000Z"),
     "tenant": ("A tenant's name.", r"^[a-z][a-z0-9-]{0,31}$", "acme"),
     "segment": ("A segment's name.", f"^{NAME}$", "2026-11-21"),

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from crawlfleet.requests.submission.service import Submissions
     from crawlfleet.requests.submission.tracking import Tracking
     from crawlfleet.requests.submission.transitions import Transitions
+    from crawlfleet.streams.subscriptions.service import SubscriptionService
     from crawlfleet.tenancy.service import Tenants
 
 
@@ -84,6 +85,8 @@ class Context(Protocol):
     def schedules(self) -> "ScheduleService": ...
     @property
     def spiders(self) -> "SpiderService": ...
+    @property
+    def subscriptions(self) -> "SubscriptionService": ...
     @property
     def jobs(self) -> "JobService": ...
     @property
@@ -356,6 +359,7 @@ _WORDS: Final[Mapping[str, frozenset[str]]] = {
     "rules": frozenset({"coverage", "rules", "bizs"}),
     "schedules": frozenset({"schedules"}),
     "spiders": frozenset({"spiders"}),
+    "subscriptions": frozenset({"subscriptions"}),
     "jobs": frozenset({"jobs", "forecasts"}),
     "demands": frozenset({"demands", "run"}),
     "incidents": frozenset({"incidents"}),

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from crawlfleet.requests.dead_letters.service import DeadLetters
     from crawlfleet.requests.queue.redis.crawls import RedisCrawlLedgers
     from crawlfleet.requests.submission.transitions import Transitions
+    from crawlfleet.streams.subscriptions.service import SubscriptionService
     from crawlfleet.tenancy.service import Tenants
 
 
@@ -203,6 +204,14 @@ class RouterContext:
         return SpiderService(
             spiders=MongoSpiders(nodes), schedules=MongoSchedules(nodes), jobs=MongoJobs(nodes)
         )
+
+    @cached_property
+    def subscriptions(self) -> "SubscriptionService":
+        """The service that keeps subscriptions to streams."""
+        from crawlfleet.streams.subscriptions.mongo import MongoSubscriptions
+        from crawlfleet.streams.subscriptions.service import SubscriptionService
+
+        return SubscriptionService(subscriptions=MongoSubscriptions(self.parts.nodes))
 
     @cached_property
     def costs(self) -> "MongoCosts":

@@ -98,6 +98,7 @@ class TenantShares:
         yield redis_state(ceilings, sizes)
         yield from stored_states(ceilings, sizes)
         yield CeilingState(limit="ceilings.trials", allowed=ceilings.trials)
+        yield CeilingState(limit="ceilings.subscriptions", allowed=ceilings.subscriptions)
 
 
 def part_of(tree: Tree, tenant: str, working: set[str]) -> float:

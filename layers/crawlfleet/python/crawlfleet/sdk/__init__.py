@@ -101,6 +101,7 @@ from crawlfleet.wire.rules import (
 )
 from crawlfleet.wire.schedules import NextRun, Outcome, Schedule, StartedJob
 from crawlfleet.wire.seeds import Seed, SegmentTotals
+from crawlfleet.wire.subscriptions import Subscription, TriedFilter, TriedItem
 from crawlfleet.wire.tenants import (
     KeyLeftover,
     TenantDetails,
@@ -199,6 +200,7 @@ __all__ = [
     "Stats",
     "Step",
     "Submitted",
+    "Subscription",
     "TenantDetails",
     "TenantKey",
     "TenantShare",
@@ -212,6 +214,8 @@ __all__ = [
     "Took",
     "TransitionAnswer",
     "TriedField",
+    "TriedFilter",
+    "TriedItem",
     "TriedRule",
     "UnavailableError",
     "UncertainError",

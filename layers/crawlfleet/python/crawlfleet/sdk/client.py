@@ -13,6 +13,7 @@ from crawlfleet.sdk.schedules import ScheduleCalls
 from crawlfleet.sdk.seeds import SeedCalls
 from crawlfleet.sdk.spiders import RuleCalls, SpiderCalls
 from crawlfleet.sdk.submission import SubmissionCalls
+from crawlfleet.sdk.subscriptions import SubscriptionCalls
 from crawlfleet.sdk.tenants import TenantCalls
 from crawlfleet.sdk.transport import Clock, Retries, Timeouts, Transport
 
@@ -25,6 +26,7 @@ class Client(
     ScheduleCalls,
     SpiderCalls,
     RuleCalls,
+    SubscriptionCalls,
     JobCalls,
     FleetCalls,
     TenantCalls,

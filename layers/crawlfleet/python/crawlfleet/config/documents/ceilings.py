@@ -17,7 +17,8 @@ class Ceilings(Document, frozen=True, kw_only=True):
     ``burst`` at once; a submission beyond it is answered with 429, as is one while the tenant's
     queues take ``redis_bytes``, or while it has ``stored_bytes`` or ``documents`` in MongoDB. Of
     who has these two nothing is leased either, until some have expired or were deleted. Of
-    ``trials`` of rules so many go on at once; one more is answered with 429.
+    ``trials`` of rules so many go on at once; one more is answered with 429, and so is one more
+    of ``subscriptions`` to streams.
     """
 
     in_flight: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
@@ -28,3 +29,4 @@ class Ceilings(Document, frozen=True, kw_only=True):
     stored_bytes: Annotated[int, Meta(ge=1_000_000)] | None = None
     documents: Annotated[int, Meta(ge=1_000)] | None = None
     trials: Annotated[int, Meta(ge=1, le=1_000)] = 4
+    subscriptions: Annotated[int, Meta(ge=0, le=100_000)] = 1_000

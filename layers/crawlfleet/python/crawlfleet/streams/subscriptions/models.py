@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from hashlib import blake2b
 from typing import Annotated, Final, NamedTuple
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -20,17 +21,16 @@ from crawlfleet.config.documents.quota import UserName
 from crawlfleet.kernel.validation import Document, StoreName, Words
 from crawlfleet.streams import parsing
 from crawlfleet.streams.filters import Filter
+from crawlfleet.streams.targets import Target, target_of
 
 #: A subscription that has ended is known for so long.
 TOMBSTONE: Final = timedelta(days=1)
-#: Subscriptions of a tenant, where its document says nothing else.
-USUAL_MOST: Final = 1_000
 #: For each subscription that a tenant may have, so many that are there or ended within a day.
 ENDED_FOR_EACH: Final = 10
 MOST_FEEDS: Final = 100
 _MOST_HOURS: Final = 21
-#: Bytes of a revision.
-_REVISION: Final = 8
+#: Bytes of a content's digest.
+_DIGEST: Final = 8
 
 Feed = Annotated[str, Meta(min_length=1, max_length=2_000)]
 FilterText = Annotated[str, Meta(min_length=1, max_length=parsing.MOST_CHARACTERS)]
@@ -88,8 +88,8 @@ class Active(Document, frozen=True, kw_only=True):
     time_zone: Zone = "UTC"
 
 
-class Target(Document, frozen=True, kw_only=True):
-    """The receiver that items are pushed to: one of these."""
+class Deliver(Document, frozen=True, kw_only=True):
+    """The target that items are delivered to: one of these."""
 
     sqs: Receiver | None = None
     sns: Receiver | None = None
@@ -98,7 +98,7 @@ class Target(Document, frozen=True, kw_only=True):
 
     @property
     def named(self) -> dict[str, str]:
-        """Return the receivers that are named, by their kind; a right target has one."""
+        """Return the targets that are named, by their kind; there is to be one."""
         return {kind: to for kind, to in msgspec.structs.asdict(self).items() if to is not None}
 
 
@@ -115,14 +115,14 @@ class Content(Document, frozen=True, kw_only=True):
     feeds: Annotated[tuple[Feed, ...], Meta(max_length=MOST_FEEDS)] = ()
     channel: StoreName | None = None
     user: UserName | None = None
-    deliver: Target | None = None
+    deliver: Deliver | None = None
     active: Active | None = None
 
     @property
-    def revision(self) -> str:
-        """Name the content: another one has another revision."""
+    def digest(self) -> str:
+        """Name the content: another one has another digest."""
         written = msgspec.json.encode(self, order="sorted")
-        return blake2b(written, digest_size=_REVISION).hexdigest()
+        return blake2b(written, digest_size=_DIGEST).hexdigest()
 
     @property
     def channels(self) -> tuple[str, ...]:
@@ -130,6 +130,10 @@ class Content(Document, frozen=True, kw_only=True):
         if self.kind is StreamKind.RSS:
             return self.feeds
         return () if self.channel is None else (self.channel,)
+
+    def target(self) -> Target | None:
+        """Read the target; None where items are delivered nowhere."""
+        return None if self.deliver is None else target_of(self.deliver.named)
 
     def parsed(self) -> Filter:
         """Read the filter.
@@ -159,8 +163,8 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def revision(self) -> str:
-        """Name its content."""
-        return self.content.revision
+        """Name its content, which a change may be made for."""
+        return self.content.digest
 
 
 class Seen(NamedTuple):
@@ -201,6 +205,23 @@ def subscription_id(tenant: str, biz: str, name: str) -> str:
     'acme/news/climate'
     """
     return f"{tenant}/{biz}/{name}"
+
+
+def canonical_feed(url: str) -> str:
+    """Return the form that URLs of a feed share which only their spelling tells apart.
+
+    What a site may tell apart stays as it is: what is asked for is this form.
+
+    >>> canonical_feed("HTTPS://News.example:443?B=2&a#top")
+    'https://news.example/?B=2&a'
+
+    Raises:
+        ValueError: it is no URL.
+    """
+    parts = urlsplit(url.strip())
+    host, port = parts.netloc.lower(), {"http": ":80", "https": ":443"}.get(parts.scheme, ":")
+    at = parts._replace(netloc=host.removesuffix(port), path=parts.path or "/", fragment="")
+    return at.geturl()
 
 
 def after(known: Mapping[str, Subscription], changes: Changes) -> dict[str, Subscription]:

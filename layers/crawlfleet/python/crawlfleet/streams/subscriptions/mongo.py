@@ -31,13 +31,18 @@ from crawlfleet.kernel.errors import (
     QuotaExceededError,
     StoreUnavailableError,
 )
-from crawlfleet.kernel.mongo.connection import PART, Document, MongoNodes, border
-from crawlfleet.kernel.mongo.transactions import TRANSACTION_SECONDS, in_transaction
+from crawlfleet.kernel.mongo.connection import (
+    PART,
+    TRANSACTION_SECONDS,
+    Document,
+    MongoNodes,
+    border,
+    in_transaction,
+)
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.streams.subscriptions.models import (
     ENDED_FOR_EACH,
     TOMBSTONE,
-    USUAL_MOST,
     Changes,
     Content,
     Seen,
@@ -48,6 +53,8 @@ from crawlfleet.streams.subscriptions.models import (
 log = logging.getLogger(__name__)
 R = TypeVar("R")
 
+#: The setting that bounds a tenant's subscriptions.
+LIMIT: Final = "ceilings.subscriptions"
 #: Subscriptions of one answer to a reader.
 PAGE: Final = 1_000
 #: Ended subscriptions that one change forgets.
@@ -76,7 +83,7 @@ class MongoSubscriptions:
         now: datetime,
         *,
         expected: str | None = None,
-        most: int = USUAL_MOST,
+        most: int,
     ) -> tuple[Subscription, bool]:
         """Keep a subscription; return it, and whether this call has changed anything.
 
@@ -283,13 +290,15 @@ def _check_room(
     is_known: bool,
 ) -> None:
     """Pass where there is room: changes are one after another, so what is counted is what is."""
-    live = {"tenant": tenant, "ended_at": None}
-    if documents.count_documents(live, limit=most, session=session) >= most:
-        raise QuotaExceededError(f"the tenant has {most:,} subscriptions, and may have no more")
+    match: Document = {"tenant": tenant, "ended_at": None}
+    if documents.count_documents(match, limit=most, session=session) >= most:
+        said = f"the tenant has {most:,} subscriptions, and may have no more ({LIMIT}): end some"
+        raise QuotaExceededError(said)
     if is_known:
         return
+    del match["ended_at"]
     every = most * ENDED_FOR_EACH
-    if documents.count_documents({"tenant": tenant}, limit=every, session=session) >= every:
+    if documents.count_documents(match, limit=every, session=session) >= every:
         said = f"the tenant has made and ended {every:,} subscriptions within a day: "
         raise QuotaExceededError(f"{said}put under a name that has ended, or wait")
 

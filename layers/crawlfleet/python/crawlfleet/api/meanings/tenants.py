@@ -1,4 +1,4 @@
-"""Meanings of the fields of tenants and of costs, as ``meanings`` has those of all others."""
+"""Meanings of the fields of tenants and of costs, as ``fields`` has those of all others."""
 
 from typing import Final
 

@@ -6,7 +6,8 @@ by schema and name.
 
 from typing import Final
 
-from crawlfleet.api.tenant_meanings import TENANT_MEANINGS
+from crawlfleet.api.meanings.streams import STREAM_MEANINGS
+from crawlfleet.api.meanings.tenants import TENANT_MEANINGS
 
 MEANINGS: Final[dict[str, str]] = {
     "absolute": "Make the URL absolute, by the page's own.",
@@ -437,5 +438,5 @@ MEANINGS: Final[dict[str, str]] = {
 
 def meaning_of(schema: str, field: str) -> str | None:
     """Return the meaning of a field; None where it has none yet."""
-    known = MEANINGS | TENANT_MEANINGS
+    known = MEANINGS | TENANT_MEANINGS | STREAM_MEANINGS
     return known.get(f"{schema}.{field}") or known.get(field)

@@ -1,0 +1,1 @@
+"""Meanings of the fields of bodies and answers, for the OpenAPI document."""

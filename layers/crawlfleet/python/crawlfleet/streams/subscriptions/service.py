@@ -1,0 +1,165 @@
+"""Manage subscriptions (SPEC.md D3, D5): put, get, list and end them, try their filters."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import asdict, replace
+
+from crawlfleet.config.documents.biz import Tree
+from crawlfleet.config.lookup import biz_of, ceilings_of, is_suspended
+from crawlfleet.kernel.errors import InvalidRequestError, NotFoundError, Problem
+from crawlfleet.kernel.paging import Listing
+from crawlfleet.streams import parsing
+from crawlfleet.streams.filters import Filter
+from crawlfleet.streams.subscriptions.models import (
+    Content,
+    Deliver,
+    StreamKind,
+    Subscription,
+    canonical_feed,
+    is_active,
+)
+from crawlfleet.streams.subscriptions.trial import SavedItem, TriedItem, tried
+from crawlfleet.streams.subscriptions.validation import problems_with
+
+if TYPE_CHECKING:
+    from crawlfleet.streams.subscriptions.mongo import MongoSubscriptions
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
+
+
+class SubscriptionState(StrEnum):
+    """The state of a subscription: whether its items are taken now, or why not."""
+
+    ACTIVE = "active"
+    #: It is none of its hours.
+    RESTING = "resting"
+    #: The stage has no channel of its name and kind any more.
+    NO_CHANNEL = "no-channel"
+    #: The tenant is suspended, or the biz is gone.
+    SUSPENDED = "suspended"
+
+
+def channels_of(_tree: Tree) -> Mapping[str, StreamKind]:
+    """Return the channels of a stage; no stage has any yet."""
+    return {}
+
+
+def targets_of(_tree: Tree, _tenant: str) -> Sequence[Mapping[str, str]]:
+    """Return patterns of targets that a tenant may deliver to; no stage allows any yet."""
+    return ()
+
+
+def state_of(tree: Tree, subscription: Subscription, now: datetime) -> SubscriptionState:
+    """Return whether items are taken for a subscription now: those that are active are read."""
+    tenant, content = subscription.tenant, subscription.content
+    if is_suspended(tree, tenant) or subscription.biz not in tree.bizs.get(tenant, {}):
+        return SubscriptionState.SUSPENDED
+    is_rss = content.kind is StreamKind.RSS
+    if not is_rss and channels_of(tree).get(content.channel or "") is not content.kind:
+        return SubscriptionState.NO_CHANNEL
+    if not is_active(content.active, now):
+        return SubscriptionState.RESTING
+    return SubscriptionState.ACTIVE
+
+
+def problems_of(tree: Tree, tenant: str, name: str, fields: Mapping[str, Any]) -> list[Problem]:
+    """Find what is wrong with the name of a subscription, and with its fields that are given."""
+    found = problems_with(fields, channels_of(tree), targets_of(tree, tenant))
+    if not _NAME.match(name):
+        wrong = "must be 1 to 32 of a-z, 0-9 and -, beginning with a letter"
+        found.insert(0, Problem("name", wrong))
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionService:
+    """The service that keeps subscriptions."""
+
+    subscriptions: "MongoSubscriptions"
+
+    def put(
+        self,
+        tree: Tree,
+        tenant: str,
+        biz: str,
+        name: str,
+        content: Content,
+        expected: str | None,
+        now: datetime,
+    ) -> tuple[Subscription, bool]:
+        """Keep a subscription; return it, and whether this call has changed anything.
+
+        Raises:
+            InvalidRequestError: every problem, with its field; nothing is kept.
+            ConflictError: it is not the ``expected`` revision any more.
+            QuotaExceededError: the tenant has as many as it may.
+        """
+        biz_of(tree, tenant, biz)
+        problems = problems_of(tree, tenant, name, asdict(content))
+        if problems:
+            raise InvalidRequestError(problems)
+        target = content.target()
+        deliver = None if target is None else Deliver(**target.written)
+        feeds = tuple(map(canonical_feed, content.feeds))
+        plain = replace(content, feeds=feeds, deliver=deliver)
+        most = ceilings_of(tree, tenant).subscriptions
+        return self.subscriptions.put(tenant, biz, name, plain, now, expected=expected, most=most)
+
+    def get(self, tree: Tree, tenant: str, biz: str, name: str) -> Subscription:
+        """Get one subscription; raises NotFoundError."""
+        biz_of(tree, tenant, biz)
+        found = self.subscriptions.get(tenant, biz, name)
+        if found is None:
+            raise NotFoundError(f"this biz has no subscription called {name[:64]!r}")
+        return found
+
+    def list_all(
+        self, tree: Tree, tenant: str, biz: str, *, cursor: str | None, limit: int
+    ) -> Listing[Subscription]:
+        """List the subscriptions of a biz, by name.
+
+        Raises InvalidRequestError (the cursor is none of this list).
+        """
+        biz_of(tree, tenant, biz)
+        if cursor is not None and not _NAME.match(cursor):
+            raise InvalidRequestError.of("cursor", "is no cursor of this list")
+        found = self.subscriptions.of_biz(tenant, biz, cursor, limit + 1)
+        shown = found[:limit]
+        return Listing(shown, shown[-1].name if shown else cursor, more=len(found) > limit)
+
+    def end(
+        self, tree: Tree, tenant: str, biz: str, name: str, expected: str | None, now: datetime
+    ) -> Subscription:
+        """End a subscription; raises NotFoundError, and ConflictError as :meth:`put`."""
+        biz_of(tree, tenant, biz)
+        return self.subscriptions.end(tenant, biz, name, now, expected=expected)
+
+    def try_on(
+        self,
+        tree: Tree,
+        tenant: str,
+        biz: str,
+        wanted: str | None,
+        name: str | None,
+        items: Sequence[SavedItem],
+    ) -> tuple[Filter, list[TriedItem]]:
+        """Try a filter, or that of a subscription, on saved items; nothing is kept.
+
+        Raises:
+            InvalidRequestError: the filter is none, both or none is given, or it is too much.
+            NotFoundError: there is no subscription of that name.
+        """
+        biz_of(tree, tenant, biz)
+        if (wanted is None) is (name is None):
+            given = "is missing, and so is subscription" if name is None else "is given, and a "
+            given += "" if name is None else "subscription too"
+            raise InvalidRequestError.of("filter", f"{given}: give one of the two")
+        if name is not None:
+            wanted = self.get(tree, tenant, biz, name).content.filter
+        parsed = parsing.parse(wanted or "")
+        return parsed, tried(parsed, items)
