@@ -56,3 +56,5 @@ from crawlfleet.streams.redis import RedisHolds, hold_key
 from crawlfleet.streams.sources import NOTHING, Source, Subscription, needed, reload, worker_of
 from crawlfleet.streams.targets import Target, TargetKind, is_allowed, must_be_allowed, target_of
 from crawlfleet.streams.text import fold, hashtags, is_whole, mentions, occurrences
+from crawlfleet.streams.x import posts as x_posts
+from crawlfleet.streams.x import rules as x_rules
