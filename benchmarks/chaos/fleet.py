@@ -67,6 +67,7 @@ class Fleet:
         size: How many are kept alive until :meth:`dismiss`; 0 leaves it to the product's waking.
         most: How many there may be at all, as Lambda's concurrency bounds it.
         on_loss: Gets the worker's id as soon as one was killed, or stands still for long.
+        announce: Gets a line for each one that begins or ends, for who looks for a reason.
         log: Gets what goes wrong.
         cold_seconds: A consumer that is woken takes so long to begin.
     """
@@ -75,6 +76,7 @@ class Fleet:
     size: int
     most: int
     on_loss: Callable[[str], None]
+    announce: Callable[[str], None] = lambda _: None
     log: Path | None = None
     cold_seconds: float = 0.0
     fates: deque[Fate] = field(default_factory=deque)
@@ -202,11 +204,14 @@ class Fleet:
         if fate is None:
             fate = self.fates.popleft() if self.fates else Fate()
         self.started += 1
+        worker = fate.worker or f"{self.world.tenant}-{self.started}"
+        at = "" if fate.armed is None else f", to die at {fate.armed.step}"
+        self.announce(f"{worker} begins{at}")
         self._awaited.append(fate.armed)
         self._send(
             Invocation(
                 world=self.world,
-                worker=fate.worker or f"{self.world.tenant}-{self.started}",
+                worker=worker,
                 armed=fate.armed,
                 clock=fate.clock,
                 seconds=fate.seconds,
@@ -246,6 +251,7 @@ class Fleet:
         with self._changed:
             member = self._members.pop(news.pid)
             self._past.append(member.worker)
+            self.announce(f"{member.worker} ended: {news.status}")
             self.killed += news.status == KILLED
             self.failed += news.status not in (0, KILLED)
             if news.status == KILLED:

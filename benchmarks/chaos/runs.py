@@ -209,6 +209,7 @@ class _Run:
             size=plan.consumers,
             most=plan.consumers + 2,
             on_loss=self._note,
+            announce=self._announce,
             log=log,
         )
         self._submitter = Submitter(
@@ -341,8 +342,9 @@ class _Run:
                 f"downloaded again without a reason: {repeats.needless_count} of {plan.requests} "
                 f"({ratio:.2%} beside those in the hands of the killed)"
             )
-        for page in list(repeats.needless)[:_REPORTED_LIVES]:
-            self._announce(f"page {page} was downloaded again: {self.stored.life_of(page)}")
+        for page, count in list(repeats.needless.items())[:_REPORTED_LIVES]:
+            life = self.stored.life_of(page)
+            self._announce(f"page {page} was downloaded {count} times beyond: {life}")
         return Report(
             seed=plan.seed,
             again=plan.again(),

@@ -13,9 +13,9 @@ from crawlfleet.kernel.mongo.connection import (
     border,
     database_name,
     end_abandoned,
-    in_transaction,
 )
 from crawlfleet.kernel.mongo.refusals import LONGEST_SECONDS, REFUSALS, RENEWAL_SECONDS, Pace
+from crawlfleet.kernel.mongo.transactions import TRANSACTION_SECONDS, in_transaction
 from crawlfleet.requests.mongo import reclaim as indexing
 from crawlfleet.requests.mongo import settle
 from crawlfleet.requests.mongo.documents import LOG_LENGTH, new_document, request_of

@@ -2,9 +2,12 @@
 
 from crawlfleet.streams import matching
 from crawlfleet.streams.delivery import messages, retries
+from crawlfleet.streams.delivery.aws import AwsPusher
+from crawlfleet.streams.delivery.deliverer import SLICE, TERM, Deliverer, run
 from crawlfleet.streams.delivery.models import (
     Addressed,
     Delivery,
+    Fault,
     Reason,
     Subscriber,
     delivery_key,
@@ -12,6 +15,7 @@ from crawlfleet.streams.delivery.models import (
 )
 from crawlfleet.streams.delivery.mongo.accepting import MongoAccepting
 from crawlfleet.streams.delivery.mongo.leasing import MongoLeasing
+from crawlfleet.streams.delivery.redis import RedisPusher, stream_key
 from crawlfleet.streams.filters import (
     Facts,
     Filter,

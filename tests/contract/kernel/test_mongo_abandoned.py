@@ -6,7 +6,14 @@ import time
 import pymongo
 import pytest
 
-from tests.kit.mongo import APP_NAME, LEFT_ALONE, end_abandoned, in_transaction
+from tests.kit.mongo import (
+    APP_NAME,
+    LEFT_ALONE,
+    TRANSACTION_SECONDS,
+    border,
+    end_abandoned,
+    in_transaction,
+)
 from tests.waiting import eventually
 
 
@@ -65,6 +72,26 @@ def test_one_whose_client_was_only_frozen_is_done_again(client, tenant):
 
     assert len(tries) == 2
     assert documents.find_one({"_id": 1})["n"] == 1
+
+
+def test_a_transaction_that_is_kept_out_by_one_that_was_left_ends_it(client, tenant):
+    documents = client[f"cf_{tenant}_x"]["counts"]
+    documents.insert_one({"_id": 1, "n": 0})
+    left = client.start_session()
+    left.start_transaction()
+    documents.update_one({"_id": 1}, {"$inc": {"n": 1}}, session=left)
+
+    def write(session):
+        documents.update_one({"_id": 1}, {"$inc": {"n": 10}}, session=session)
+
+    # Nobody else knows of the dead, as where Redis was lost with it: the server would keep what it
+    # has left for a minute.
+    with border(TRANSACTION_SECONDS):
+        in_transaction(client, write)
+
+    assert documents.find_one({"_id": 1})["n"] == 10
+    with pytest.raises(pymongo.errors.OperationFailure):
+        left.commit_transaction()
 
 
 def test_where_there_is_none_nothing_is_ended(client):

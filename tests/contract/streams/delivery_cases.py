@@ -33,3 +33,31 @@ def a_subscriber(name="press", target=STREAM, tenant="acme", biz="news"):
 
 def addressed(item, *subscribers):
     return Addressed(item=item, subscribers=subscribers or (a_subscriber(),))
+
+
+class Died(BaseException):
+    """A deliverer is killed here."""
+
+
+class Receivers:
+    """Receivers of any kind, who note what they are sent; a test says how they answer.
+
+    Attributes:
+        got: Ids by the receiver's address, in the order they came.
+        calls: How often each was called.
+        answers: By address: what a call comes to, given its batch; without one it takes all.
+    """
+
+    def __init__(self):
+        self.got = {}
+        self.calls = {}
+        self.answers = {}
+
+    def push(self, target, batch):
+        """Take a batch as a service does."""
+        self.calls[target.address] = self.calls.get(target.address, 0) + 1
+        answer = self.answers.get(target.address)
+        faults = [None] * len(batch) if answer is None else answer(batch)
+        got = self.got.setdefault(target.address, [])
+        got += [one.delivery.id for one, fault in zip(batch, faults, strict=True) if fault is None]
+        return faults

@@ -73,7 +73,7 @@ def test_a_delivered_item_that_is_accepted_again_is_not_delivered_again(acceptin
 
     assert accepting.accept([addressed(an_item())], BEGIN + SECOND) == 0
 
-    assert due_of(leasing, BEGIN + SECOND)[1] == []
+    assert leasing.lease("d1", BEGIN + SECOND, TERM) is None
 
 
 def test_another_subscriber_of_a_known_item_has_it_alone(accepting, leasing):
@@ -262,6 +262,15 @@ def test_a_withdrawn_item_is_deleted_and_its_receivers_are_told(
     leasing.rest(lease, BEGIN + TERM, slow=False)
     assert accepting.withdraw([withdrawn], BEGIN + TERM) == 0
     assert leasing.lease("d1", BEGIN + TERM * 2, TERM) is None
+
+
+def test_a_withdrawal_concerns_no_other_item(accepting, leasing, mongo_connection):
+    accepting.accept([addressed(an_item(str(number))) for number in range(20)], BEGIN)
+
+    assert accepting.withdraw([Withdrawn(id="7", channel="news", at=BEGIN)], BEGIN) == 1
+
+    deliveries = due_of(leasing)[1]
+    assert sum(one.item is not None for one in deliveries) == 19
 
 
 def test_an_item_that_comes_after_its_withdrawal_is_not_stored(

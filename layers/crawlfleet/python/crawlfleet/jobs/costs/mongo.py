@@ -21,6 +21,7 @@ from crawlfleet.jobs.costs.forecast import KEPT, Known, RunSummary
 from crawlfleet.jobs.models import RunFigures
 from crawlfleet.jobs.mongo.usage import PART_INDEXES, SUMS
 from crawlfleet.kernel.mongo import connection
+from crawlfleet.kernel.mongo.transactions import in_transaction
 from crawlfleet.kernel.time import TimeLeft
 
 #: A worker that reported so long ago is over, and tells no more of it.
@@ -88,7 +89,7 @@ class MongoCosts:
 
         with connection.border():
             parts, costs = self._at("run_parts"), self._at("costs")
-            return connection.in_transaction(costs.database.client, write)
+            return in_transaction(costs.database.client, write)
 
     def days(self, tenant: str, biz: str | None, first: date, last: date) -> list[BizDay]:
         """Read what a tenant's work, or one biz's, took from one day to another, by day and biz."""

@@ -30,12 +30,10 @@ from crawlfleet.jobs.models import (
 )
 from crawlfleet.jobs.mongo import documents
 from crawlfleet.jobs.mongo.lists import JobLists
-from crawlfleet.kernel.mongo.connection import (
+from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
+from crawlfleet.kernel.mongo.transactions import (
     TRANSACTION_SECONDS,
-    Document,
     MetAnotherError,
-    MongoNodes,
-    border,
     in_transaction,
 )
 from crawlfleet.requests.mongo.documents import clean

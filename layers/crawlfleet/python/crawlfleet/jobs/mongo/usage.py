@@ -18,6 +18,7 @@ from pymongo.errors import DuplicateKeyError
 
 from crawlfleet.jobs.models import DAY, RUN_LIFE, JobDemand, RunFigures, RunPart, RunRecord
 from crawlfleet.kernel.mongo import connection
+from crawlfleet.kernel.mongo.transactions import MetAnotherError, in_transaction
 
 #: Figures of parts that add up.
 SUMS: Final = (
@@ -162,12 +163,12 @@ class MongoDemands:
                 try:
                     demands.replace_one(match, content, upsert=True, session=session)
                 except DuplicateKeyError as error:  # another one's first run, learnt just now
-                    raise connection.MetAnotherError from error
+                    raise MetAnotherError from error
             return True
 
         with connection.border():
             client = self._nodes.control("runs").database.client
-            if not connection.in_transaction(client, write):
+            if not in_transaction(client, write):
                 return False
             # A crash before this leaves parts that nobody reads, and that expire in a month.
             parts.delete_many({"run": key})

@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, TypeAlias, TypeVar
@@ -12,7 +12,6 @@ from typing import Any, Final, TypeAlias, TypeVar
 import pymongo
 from bson.errors import BSONError, InvalidBSON
 from pymongo import MongoClient, errors
-from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 from pymongo.database import Database
 from pymongo.errors import BulkWriteError, ConnectionFailure, OperationFailure, PyMongoError
@@ -423,28 +422,3 @@ class MongoNodes:
         except (PyMongoError, ValueError) as error:  # ValueError: a port that is no number
             kind = type(error).__name__
             raise StoreError(f"{PART}: the node's URI is not usable: {kind}") from error
-
-
-#: A transaction that keeps meeting other writers is given up, and tried again by its caller.
-TRANSACTION_SECONDS: Final = 15.0
-
-
-class MetAnotherError(Exception):
-    """Another transaction created the same document at the same moment: undo, and try again."""
-
-
-def in_transaction(client: MongoClient[Document], write: Callable[[ClientSession], T]) -> T:
-    """Do ``write`` in one transaction, as often as it takes to meet no other writer."""
-    with client.start_session() as session:
-        return in_session(session, write)
-
-
-def in_session(session: ClientSession, write: Callable[[ClientSession], T]) -> T:
-    """Do ``write`` in a transaction of a session that goes on.
-
-    The server undoes what an earlier transaction of the session has left open before it begins.
-    """
-    while True:
-        with suppress(MetAnotherError):
-            result: T = session.with_transaction(write, write_concern=MAJORITY)
-            return result

@@ -9,7 +9,8 @@ from pymongo.client_session import ClientSession
 
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.kernel.ids import RequestId
-from crawlfleet.kernel.mongo.connection import TRANSACTION_SECONDS, border, in_transaction
+from crawlfleet.kernel.mongo.connection import border
+from crawlfleet.kernel.mongo.transactions import TRANSACTION_SECONDS, in_transaction
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.mongo.documents import Tally, book
 from crawlfleet.requests.mongo.sharding import ByShard, Shards, all_of, on_nodes

@@ -52,7 +52,8 @@ from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from crawlfleet.kernel.ids import OWN, OWN_FINAL, RequestId, State
-from crawlfleet.kernel.mongo.connection import Document, MetAnotherError, in_transaction
+from crawlfleet.kernel.mongo.connection import Document
+from crawlfleet.kernel.mongo.transactions import MetAnotherError, in_transaction
 from crawlfleet.kernel.page import SAMPLE_BYTES, Answer
 from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, QueueKey
 from crawlfleet.kernel.time import to_ms

@@ -20,7 +20,8 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError, ServerSelectionTim
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.kernel.errors import StoreError
 from crawlfleet.kernel.ids import RequestId, State
-from crawlfleet.kernel.mongo.connection import Document, UnstorableError, border, in_session
+from crawlfleet.kernel.mongo.connection import Document, UnstorableError, border
+from crawlfleet.kernel.mongo.transactions import in_session
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.models import Inserted, Request
 from crawlfleet.requests.mongo.documents import book, new_document, read_id, tally_of

@@ -25,6 +25,7 @@ from crawlfleet.kernel.errors import StoreUnavailableError
 from crawlfleet.kernel.ids import OWN, OWN_FINAL, State
 from crawlfleet.kernel.mongo import connection
 from crawlfleet.kernel.mongo.connection import Document
+from crawlfleet.kernel.mongo.transactions import TRANSACTION_SECONDS, in_transaction
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.models import Correction, Coverage, JournalLine, Ledger
 from crawlfleet.requests.mongo import documents, sharding
@@ -247,8 +248,8 @@ class MongoLedgers:
             book_apart(counts, terms, jobs, now, session)
             return True
 
-        with connection.border(connection.TRANSACTION_SECONDS):
-            booked = connection.in_transaction(client, book_gap)
+        with connection.border(TRANSACTION_SECONDS):
+            booked = in_transaction(client, book_gap)
         if not booked or not (biz_gap or jobs):
             return None
         why = _sentence(shard, last, now, biz_gap, job_gaps)

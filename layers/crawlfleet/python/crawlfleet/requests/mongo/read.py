@@ -12,7 +12,8 @@ from pymongo.collection import Collection
 
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.kernel.ids import OWN, RequestId, State
-from crawlfleet.kernel.mongo.connection import Document, border, in_transaction
+from crawlfleet.kernel.mongo.connection import Document, border
+from crawlfleet.kernel.mongo.transactions import in_transaction
 from crawlfleet.kernel.paging import Position
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import from_ms, to_ms

@@ -19,7 +19,8 @@ from pymongo.errors import OperationFailure
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.kernel.errors import StoreError
 from crawlfleet.kernel.ids import RequestId, State
-from crawlfleet.kernel.mongo.connection import TRANSACTION_SECONDS, Document, border, in_transaction
+from crawlfleet.kernel.mongo.connection import Document, border
+from crawlfleet.kernel.mongo.transactions import TRANSACTION_SECONDS, in_transaction
 from crawlfleet.kernel.queue_key import DEFAULT_PRIORITY, LEVELS, QueueKey
 from crawlfleet.requests.models import Entry
 from crawlfleet.requests.mongo import documents, sharding

@@ -22,6 +22,7 @@ from pymongo.errors import BulkWriteError
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.kernel.ids import RequestId, State
 from crawlfleet.kernel.mongo import connection
+from crawlfleet.kernel.mongo.transactions import TRANSACTION_SECONDS, in_transaction
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.models import Claim, Coverage, Record
 from crawlfleet.requests.mongo import documents
@@ -123,7 +124,7 @@ class _Settling:
         return _together(settled)
 
     def _write(self, parts: ByShard[Pair], *, look_first: bool, replace: bool) -> set[RequestId]:
-        with connection.border(connection.TRANSACTION_SECONDS):
+        with connection.border(TRANSACTION_SECONDS):
             for shard, part in parts.items():
                 if any(_unkeyed(outcome) for _, outcome in part):
                     self._shards.records(self._queue_key, self._biz, shard, made_sure=True)
@@ -146,7 +147,7 @@ class _Settling:
                     documents.book(counts, tally, self._now, session)
                 return lost
 
-            return connection.in_transaction(self._client, write)
+            return in_transaction(self._client, write)
 
     def _write_shard(
         self, session: ClientSession, shard: Shard, part: Sequence[Pair], *, look_first: bool
@@ -347,7 +348,7 @@ class MongoStreaming:
         unkeyed = [record for record in records if record.key is None]
         keyed = [record for record in records if record.key is not None]
         keeping = KeyedRecords(self._shards, queue_key, biz)
-        with connection.border(connection.TRANSACTION_SECONDS):
+        with connection.border(TRANSACTION_SECONDS):
             requests = self._shards.requests(queue_key, biz, shard)
             mine = owned([claim])
             stored = self._shards.records(queue_key, biz, shard, made_sure=bool(unkeyed))
@@ -372,7 +373,7 @@ class MongoStreaming:
                     keeping.write(home, keyed, session)
                 return True
 
-            return connection.in_transaction(self._shards.client(shard), write)
+            return in_transaction(self._shards.client(shard), write)
 
     def store_keyed(
         self, queue_key: QueueKey, biz: Biz, records: Sequence[Record], now: datetime

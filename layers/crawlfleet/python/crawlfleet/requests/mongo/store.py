@@ -14,7 +14,8 @@ from pymongo.client_session import ClientSession
 from crawlfleet.config.documents.biz import Biz
 from crawlfleet.kernel.ids import State
 from crawlfleet.kernel.mongo import connection
-from crawlfleet.kernel.mongo.connection import Document, border, in_transaction
+from crawlfleet.kernel.mongo.connection import Document, border
+from crawlfleet.kernel.mongo.transactions import TRANSACTION_SECONDS, in_transaction
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.requests.mongo.claim import MongoClaims
 from crawlfleet.requests.mongo.documents import OWN_OPEN, book, event, pushed, tally_of
@@ -55,7 +56,7 @@ class MongoJobCancelling:
         share = -(-limit // len(shards))
 
         def cancel_in(shard: Shard, _: list[None]) -> int:
-            with border(connection.TRANSACTION_SECONDS):
+            with border(TRANSACTION_SECONDS):
                 return _Cancelling(self._shards, queue_key, biz, shard, job, by, now).cancel(share)
 
         return sum(all_of(on_shards({shard: [] for shard in shards}, cancel_in)))

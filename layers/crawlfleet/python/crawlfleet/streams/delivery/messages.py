@@ -28,6 +28,7 @@ from crawlfleet.streams.targets import TargetKind
 #: An item is stored in so many bytes at most; then its fields go, then its text is cut.
 MOST_ITEM_BYTES: Final = 200_000
 _MOST_TEXT: Final = 20_000
+_NO_XML: Final = ((b"\xef\xbf\xbe", b"\\ufffe"), (b"\xef\xbf\xbf", b"\\uffff"))
 
 
 class Limits(NamedTuple):
@@ -87,7 +88,12 @@ def message_of(delivery: Delivery) -> Message | None:
         item=item,
         withdrawn=withdrawn,
     )
-    return Message(delivery, msgspec.json.encode(body))
+    encoded = msgspec.json.encode(body)
+    # The two that are no characters of XML, which SQS therefore does not take; in JSON they can
+    # stand inside of strings alone.
+    for plain, escaped in _NO_XML:
+        encoded = encoded.replace(plain, escaped)
+    return Message(delivery, encoded)
 
 
 def _spoken(item: StreamItem) -> dict[str, Any]:

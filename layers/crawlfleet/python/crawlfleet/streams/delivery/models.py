@@ -19,9 +19,11 @@ from crawlfleet.streams.targets import Target
 #: What is delivered, or dead, is kept so long, and with it the knowledge of repeats.
 LIFE: Final = timedelta(days=14)
 
-_ITEM_BYTES: Final = 16
+#: Bytes of keys.
+ITEM_BYTES: Final = 16
 _OWNER_BYTES: Final = 8
 _SUBSCRIPTION_BYTES: Final = 8
+DELIVERY_BYTES: Final = ITEM_BYTES + _OWNER_BYTES + _SUBSCRIPTION_BYTES
 
 
 class Subscriber(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,8 +57,6 @@ class Reason(StrEnum):
     TRIED_OUT = "tried_out"
     #: The receiver has taken nothing for longer than deliveries wait.
     AWAY = "away"
-    #: The stage does not let the tenant deliver there any more.
-    NOT_ALLOWED = "not_allowed"
 
 
 def _digest(size: int, *parts: str) -> bytes:
@@ -66,7 +66,7 @@ def _digest(size: int, *parts: str) -> bytes:
 
 def item_key(channel: str, id_: str) -> bytes:
     """Return the key of an item: 16 bytes."""
-    return _digest(_ITEM_BYTES, channel, id_)
+    return _digest(ITEM_BYTES, channel, id_)
 
 
 def owner_key(tenant: str, biz: str) -> bytes:
@@ -149,8 +149,8 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer that is no yes: ``is_final`` says that another try would be answered alike."""
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """A receiver's no to one message; ``is_final``: another try would be answered alike."""
 
     text: str
     is_final: bool = False

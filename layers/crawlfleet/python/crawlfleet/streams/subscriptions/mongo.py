@@ -31,14 +31,8 @@ from crawlfleet.kernel.errors import (
     QuotaExceededError,
     StoreUnavailableError,
 )
-from crawlfleet.kernel.mongo.connection import (
-    PART,
-    TRANSACTION_SECONDS,
-    Document,
-    MongoNodes,
-    border,
-    in_transaction,
-)
+from crawlfleet.kernel.mongo.connection import PART, Document, MongoNodes, border
+from crawlfleet.kernel.mongo.transactions import TRANSACTION_SECONDS, in_transaction
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.streams.subscriptions.models import (
     ENDED_FOR_EACH,

@@ -18,6 +18,8 @@ from pymongo.cursor import Cursor
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
 from crawlfleet.streams.delivery.messages import stored
 from crawlfleet.streams.delivery.models import (
+    DELIVERY_BYTES,
+    ITEM_BYTES,
     LIFE,
     Addressed,
     State,
@@ -40,7 +42,8 @@ from crawlfleet.streams.targets import Target
 _ITEMS_AT_ONCE: Final = 100
 #: For the writes of one such part.
 _SECONDS: Final = 30.0
-_AFTER_ALL: Final = b"\xff" * 16
+_FIRST: Final = bytes(DELIVERY_BYTES - ITEM_BYTES)
+_LAST: Final = b"\xff" * len(_FIRST)
 _PENDING: Final[Document] = {"state": int(State.PENDING)}
 
 
@@ -88,28 +91,38 @@ class MongoAccepting:
             gone = {key for key, one in known.items() if "withdrawn_at" in one}
             receivers: dict[bytes, tuple[str, Target]] = {}
             deliveries = _deliveries(part, gone, receivers, now, expires_at)
-            added = sum(self._add(some, known) for some in chunks(deliveries))
+            added, woken = 0, set[bytes]()
+            for some in chunks(deliveries):
+                new, waiting = self._add(some, known)
+                added += len(new)
+                woken.update(bytes(one["receiver"]) for one in new if "receiver" in one)
+                woken.update(waiting)
             self._keep_longer(
                 [key for key, one in known.items() if one["expires_at"] < now + self._life / 2],
                 expires_at,
             )
-            outbox.wake(receivers, now)
+            outbox.wake({key: receivers[key] for key in woken & receivers.keys()}, now)
         return added
 
-    def _add(self, some: list[Document], known: dict[bytes, Document]) -> int:
-        """Insert those deliveries that are not there; repeats are looked for, and not tried."""
-        repeated = [one["_id"] for one in some if one["_id"][:16] in known]
+    def _add(
+        self, some: list[Document], known: dict[bytes, Document]
+    ) -> tuple[list[Document], set[bytes]]:
+        """Insert those deliveries that are not there; return them, and receivers of others.
+
+        Repeats are looked for, and not tried. Of those that wait the receivers are returned, as who
+        wrote them may not have come so far as to wake these.
+        """
+        waiting: set[bytes] = set()
+        repeated = [one["_id"] for one in some if one["_id"][:ITEM_BYTES] in known]
         if repeated:
-            there = {
-                bytes(one["_id"])
-                for one in self._outbox.deliveries.find({"_id": {"$in": repeated}}, ["_id"])
-            }
+            look = self._outbox.deliveries.find({"_id": {"$in": repeated}}, ["state", "receiver"])
+            there = {bytes(one["_id"]): one for one in look}
+            waiting = {bytes(one["receiver"]) for one in there.values() if not one["state"]}
             some = [one for one in some if bytes(one["_id"]) not in there]
-        if not some:
-            return 0
-        with tolerating_duplicates():
-            self._outbox.deliveries.insert_many(some, ordered=False)
-        return len(some)
+        if some:
+            with tolerating_duplicates():
+                self._outbox.deliveries.insert_many(some, ordered=False)
+        return some, waiting
 
     def _keep_longer(self, keys: Iterable[bytes], expires_at: datetime) -> None:
         """Keep what a channel goes on repeating, half of its life before it would be forgotten."""
@@ -162,8 +175,8 @@ def _told(now: datetime) -> Document:
 
 
 def _range(key: bytes) -> Document:
-    """Match the deliveries of an item."""
-    return {"$gte": Binary(key), "$lte": Binary(key + _AFTER_ALL)}
+    """Match the deliveries of an item: MongoDB orders binary values by their length first."""
+    return {"$gte": Binary(key + _FIRST), "$lte": Binary(key + _LAST)}
 
 
 def _document(key: bytes, item: StreamItem, now: datetime, expires_at: datetime) -> Document:

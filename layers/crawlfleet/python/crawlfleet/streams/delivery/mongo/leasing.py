@@ -14,7 +14,7 @@ from pymongo import ASCENDING, ReturnDocument, UpdateOne
 
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
 from crawlfleet.streams.delivery.messages import read
-from crawlfleet.streams.delivery.models import LIFE, Delivery, Lease, Reason, State
+from crawlfleet.streams.delivery.models import ITEM_BYTES, LIFE, Delivery, Lease, Reason, State
 from crawlfleet.streams.delivery.mongo.outbox import AT_ONCE, Outbox, target_in
 from crawlfleet.streams.items import Withdrawn
 
@@ -68,10 +68,10 @@ class MongoLeasing:
         with border():
             look = self._outbox.deliveries.find(match, hint="due", limit=limit)
             found = list(look.sort([("due_at", ASCENDING)]))
-            keys = list({bytes(one["_id"][:16]) for one in found})
+            keys = list({bytes(one["_id"][:ITEM_BYTES]) for one in found})
             look = self._outbox.items.find({"_id": {"$in": [Binary(key) for key in keys]}})
             items = {bytes(one["_id"]): one for one in look}
-        return [_delivery(one, items.get(bytes(one["_id"][:16]))) for one in found]
+        return [_delivery(one, items.get(bytes(one["_id"][:ITEM_BYTES]))) for one in found]
 
     def settle(self, deliveries: Sequence[Delivery], now: datetime) -> None:
         """Note that receivers have these, or that there is nothing left to deliver.
