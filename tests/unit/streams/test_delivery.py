@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -52,6 +53,21 @@ def test_a_message_tells_the_item_and_whose_it_is():
     assert body["item"]["text"] == "rain"
     assert body["item"]["fields"] == {"n": 1}
     assert "withdrawn" not in body
+
+
+def test_what_an_older_version_has_stored_is_told_as_it_was():
+    """Fields are added to messages, never renamed or taken away; so are those of stored items."""
+    kept = json.loads((Path(__file__).parents[2] / "kept" / "stream_messages.json").read_text())
+    item = messages.read(json.dumps(kept["stored"]).encode())
+    withdrawn = Withdrawn(id="42", channel="x", at=NOW)
+
+    told = [
+        json.loads(messages.message_of(one).body)
+        for one in (a_delivery(item), a_delivery(withdrawn=withdrawn, is_withdrawal=True))
+    ]
+
+    for before, now in zip((kept["item"], kept["withdrawn"]), told, strict=True):
+        assert {name: now[name] for name in before} == before
 
 
 def test_a_withdrawal_has_an_id_of_its_own():

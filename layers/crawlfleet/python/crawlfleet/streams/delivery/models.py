@@ -137,6 +137,8 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     """A delivery that was given up: why, when, and where it was to go."""
 
     id: str
+    tenant: str
+    biz: str
     subscription: str
     channel: str
     item: str
