@@ -1,8 +1,9 @@
 """Names tests use of feeds."""
 
-from crawlfleet.streams.feeds import identity, interval, websub
+from crawlfleet.streams.feeds import identity, interval, outcomes, websub
 from crawlfleet.streams.feeds.conditions import condition, digest, is_unchanged, kept
 from crawlfleet.streams.feeds.entries import is_fresh, items_of, reading_of
+from crawlfleet.streams.feeds.fetching import PoliteFeeds, moved_to
 from crawlfleet.streams.feeds.identity import KEPT, KEYS_MAX, Level, item_id, level_of, told
 from crawlfleet.streams.feeds.interval import (
     WEEK_SECONDS,
@@ -14,3 +15,5 @@ from crawlfleet.streams.feeds.interval import (
     next_at,
 )
 from crawlfleet.streams.feeds.models import About, Download, Entry, Feed, Hub, Lease
+from crawlfleet.streams.feeds.mongo import MOST, MongoFeeds
+from crawlfleet.streams.feeds.reader import FeedReader, parsed_by

@@ -80,7 +80,7 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``digest`` are those of the body that ``validated`` gave last, the place where redirects ended;
     ``full_at`` is when a body came last. ``answers`` counts those since it is known. ``rate`` is
     how many items a second it has. ``level`` and ``seen`` are identity's. ``failures`` counts those
-    in a row, ``trouble`` says the last one. An ``ended`` feed is not asked for any more.
+    in a row, ``trouble`` says the last one; ``gone`` is what its server says of it (410).
     """
 
     url: str
@@ -98,7 +98,7 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seen: bytes = b""
     failures: int = 0
     trouble: str = ""
-    ended: bool = False
+    gone: bool = False
     hub: Lease | None = None
 
 
