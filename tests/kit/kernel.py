@@ -47,7 +47,16 @@ from crawlfleet.kernel.errors import (
     UnwantedTypeError,
     WorkerNumbersExhaustedError,
 )
-from crawlfleet.kernel.fairness import TICK, FairQueue, FairShares, by_shares, in_turns, rotated
+from crawlfleet.kernel.fairness import (
+    DEMAND_SECONDS,
+    TICK,
+    FairParts,
+    FairQueue,
+    FairShares,
+    by_shares,
+    in_turns,
+    rotated,
+)
 from crawlfleet.kernel.hosts import host_of, origin_of
 from crawlfleet.kernel.ids import (
     COUNTER_LIMIT,

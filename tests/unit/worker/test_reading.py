@@ -4,6 +4,7 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from tests.kit.kernel import StoreError, StoreUnavailableError, to_ms
 from tests.kit.reading import SLICE
@@ -13,6 +14,7 @@ from tests.kit.requests import (
     Done,
     Entry,
     Harvest,
+    LeasedRequest,
     Link,
     Page,
     State,
@@ -159,10 +161,10 @@ def test_after_a_spell_of_reading_everybody_else_gets_the_event_loop(world):
         gate, others = ReadingGate(session), asyncio.Event()
         asyncio.get_running_loop().call_soon(others.set)
         gate.spent(DOCS, 0.2)
-        await gate.enter()
+        await gate.enter("default")
         assert not others.is_set(), "it goes on"
         gate.spent(DOCS, 0.1)
-        await gate.enter()
+        await gate.enter("default")
         assert others.is_set()
 
     asyncio.run(go())
@@ -183,6 +185,53 @@ def test_no_page_is_read_while_outcomes_that_are_to_be_written_are_heavy(world):
         assert not reading.done()
         in_flight.drop(other)
         assert len((await reading).records) == 1
+
+    asyncio.run(go())
+
+
+def of_another_tenant(world, number, weight):
+    leased = leased_by(world, PLAIN)
+    request = replace(leased.claim.request, id=number)
+    queue_key = replace(leased.queue_key, tenant="greedy")
+    made = LeasedRequest(queue_key, leased.biz, replace(leased.claim, request=request), PLAIN)
+    made.weight = weight
+    return made
+
+
+def test_who_has_its_part_of_what_is_to_be_written_waits_and_others_do_not(world):
+    """Giant records of one tenant take no other's room."""
+    session, ours = QuietSession(world.work({}), "w"), leased_by(world, PLAIN)
+    gate, in_flight = ReadingGate(session, heavy_bytes=1_000), session.in_flight
+    theirs = of_another_tenant(world, 8, 900)
+    for one in (theirs, ours):
+        in_flight.add(one)
+
+    async def go():
+        in_flight.end(theirs, Done(()))
+        await gate.enter("default")
+        waiting = asyncio.create_task(gate.enter("greedy"))
+        await asyncio.wait([waiting], timeout=0.02)
+        assert not waiting.done()
+        in_flight.drop(ours)
+        await waiting, "alone it has all"
+
+    asyncio.run(go())
+
+
+def test_together_all_tenants_have_no_more_to_be_written_than_a_bound(world):
+    session, ours = QuietSession(world.work({}), "w"), leased_by(world, PLAIN)
+    gate, in_flight = ReadingGate(session, heavy_bytes=1_000), session.in_flight
+    theirs = of_another_tenant(world, 8, 1_501)
+    for one in (theirs, ours):
+        in_flight.add(one)
+    in_flight.end(theirs, Done(()))
+
+    async def go():
+        waiting = asyncio.create_task(gate.enter("default"))
+        await asyncio.wait([waiting], timeout=0.02)
+        assert not waiting.done()
+        in_flight.drop(theirs)
+        await waiting
 
     asyncio.run(go())
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.fakes.fetching import MemoryFetcher
 from tests.kit.config import Tenant
-from tests.kit.kernel import QueueKey
+from tests.kit.kernel import FairParts, QueueKey
 from tests.kit.politeness import LocalScheduler
 from tests.kit.requests import Submission
 from tests.kit.worker import (
@@ -364,3 +364,27 @@ def test_of_what_waits_for_a_runner_the_next_is_of_who_took_least(world):
         took[order[-1]] += 1
 
     assert order == ["greedy", "small", "greedy", "small", "greedy", "greedy"]
+
+
+def test_with_parts_a_tenant_has_no_more_slots_than_its_part_while_others_want_theirs():
+    async def run():
+        go, had = asyncio.Event(), []
+        slots = TenantSlots(
+            4, min, lambda: True, lambda _: 1.0, FairParts(SteadyTime(lambda: 0.0).now)
+        )
+
+        async def have(tenant):
+            async with slots.of(tenant):
+                had.append(tenant)
+                await go.wait()
+
+        asked = [asyncio.create_task(have(one)) for one in ("small", "small", *("greedy",) * 5)]
+        await until(lambda: len(had) == 4)
+        begun = Counter(had)
+        go.set()
+        await asyncio.gather(*asked)
+        return begun, Counter(had)
+
+    begun, all_of_them = asyncio.run(run())
+    assert begun == {"small": 2, "greedy": 2}
+    assert all_of_them == {"small": 2, "greedy": 5}

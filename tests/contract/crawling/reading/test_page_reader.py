@@ -180,6 +180,46 @@ def test_a_page_that_takes_long_keeps_no_other_tenants_pages_waiting(spawner):
     assert waiting == (True, True)
 
 
+def test_a_page_of_a_spider_goes_on_elsewhere_where_another_tenants_takes_long(spawner):
+    """It loses nothing and repeats nothing; so do those that are only begun then."""
+
+    async def work(reader):
+        owner, found = ("small", "shop"), []
+        async with reader.begin(LONG, page(lines(3 * SLICE)), BODY, owner=owner) as begun:
+            some, more, _ = await begun.next(5.0)
+            found += some
+            hanging = asyncio.create_task(reader.harvest(RULE, page(b"hang"), BODY, "greedy"))
+            await asyncio.sleep(0)
+            async with reader.begin(LONG, page(lines(1)), BODY, owner=owner) as another:
+                later, _, _ = await another.next(5.0)
+            while more:
+                some, more, _ = await begun.next(5.0)
+                found += some
+        waiting = not hanging.done()
+        hanging.cancel()
+        return found, later, waiting
+
+    found, later, waiting = run(spawner, work)
+
+    assert [one["number"] for one in found] == list(range(3 * SLICE))
+    assert len(later) == 1
+    assert waiting
+
+
+def test_a_page_of_a_spider_that_takes_long_keeps_no_other_tenants_waiting(spawner):
+    async def work(reader):
+        async with reader.begin(LONG, page(b"hang"), BODY, owner=("greedy", "shop")) as begun:
+            hanging = asyncio.create_task(begun.next(5.0))
+            await asyncio.sleep(0)
+            found, _ = await reader.harvest(RULE, page(), BODY, "small")
+            waiting = not hanging.done()
+            hanging.cancel()
+            await asyncio.wait((hanging,))
+        return found.records, waiting
+
+    assert run(spawner, work) == (({"title": "Nuts"},), True)
+
+
 def test_a_long_page_comes_in_slices_and_others_are_read_meanwhile(spawner):
     async def work(reader):
         async with reader.begin(LONG, page(lines(3 * SLICE)), BODY) as begun:

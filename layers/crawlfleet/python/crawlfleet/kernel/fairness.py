@@ -20,6 +20,9 @@ tenant has in flight is charged a guess, which its end replaces with what it too
 its share is served next, however many bizs it has. While two have work all the time, what they took
 by their shares never differs by more than what is in flight of each takes. Who comes, or comes
 back, begins where the present is; nobody has saved anything up.
+
+**Places** that are held for as long as the work takes, as a worker's runners are, cannot be taken
+back. So whoever could use its part of them is kept it free: :class:`FairParts`.
 """
 
 from collections import defaultdict, deque
@@ -230,3 +233,85 @@ class FairShares(Generic[H]):
     def _advance(self) -> None:
         """Go on to the least of those that are served."""
         self.now = max(self.now, min(self._keys.values(), default=self.now))
+
+
+#: For so long an owner is taken to want as many places as it has just wanted.
+DEMAND_SECONDS: Final = 5.0
+
+
+class _Demand:
+    """The most places that an owner held or waited for in the latest one to two spans."""
+
+    __slots__ = ("before", "began", "latest")
+
+    def __init__(self, now: float) -> None:
+        self.began, self.before, self.latest = now, 0, 0
+
+    def note(self, count: int, now: float, seconds: float) -> None:
+        if now - self.began >= seconds:
+            self.before = self.latest if now - self.began < 2 * seconds else 0
+            self.began, self.latest = now, 0
+        self.latest = max(self.latest, count)
+
+
+class FairParts(Generic[H]):
+    """Tell which owners may have one of a few places more, each of them held for unknown long.
+
+    An owner's part is its share of all places, among those who wanted any of late. Below its part
+    it may have any free one. Beyond, it may have what the others leave: of their own parts they are
+    kept as many as they wanted at once in the last ``seconds``. So who has work all the time never
+    waits for more than what others had begun before it came, however long theirs takes; and where
+    nobody else wants any one owner has all.
+    """
+
+    def __init__(self, now: Callable[[], float], seconds: float = DEMAND_SECONDS) -> None:
+        self._now, self.seconds = now, seconds
+        self._demands: dict[H, _Demand] = {}
+
+    def able(
+        self,
+        count: int,
+        held: Mapping[H, int],
+        waiting: Mapping[H, int],
+        share: Callable[[H], float],
+    ) -> list[H]:
+        """Return those of whom something waits and who may have one of ``count`` places now.
+
+        >>> parts = FairParts[str](lambda: 0.0)
+        >>> parts.able(4, {"a": 2}, {"a": 9, "b": 1}, lambda one: 1)
+        ['a', 'b']
+        >>> parts.able(4, {"a": 3}, {"a": 9, "b": 1}, lambda one: 1)
+        ['b']
+        >>> parts.able(4, {"a": 3, "b": 1}, {"a": 9}, lambda one: 1)
+        []
+        """
+        self._note(held, waiting)
+        free = count - sum(held.values())
+        if free <= 0:
+            return []
+        if len(self._demands) < 2:
+            return [one for one, many in waiting.items() if many > 0]
+        shares = {one: share(one) for one in self._demands}
+        whole = sum(shares.values())
+        parts = {one: max(1, int(count * at / whole)) for one, at in shares.items()}
+        kept = {
+            one: max(0, min(parts[one], max(at.before, at.latest)) - held.get(one, 0))
+            for one, at in self._demands.items()
+        }
+        all_kept = sum(kept.values())
+        return [
+            one
+            for one, many in waiting.items()
+            if many > 0 and (held.get(one, 0) < parts[one] or free > all_kept - kept[one])
+        ]
+
+    def _note(self, held: Mapping[H, int], waiting: Mapping[H, int]) -> None:
+        now = self._now()
+        wanted = {one: held.get(one, 0) + waiting.get(one, 0) for one in {*held, *waiting}}
+        for one, many in wanted.items():
+            if many > 0:
+                self._demands.setdefault(one, _Demand(now))
+        for one, demand in list(self._demands.items()):
+            demand.note(wanted.get(one, 0), now, self.seconds)
+            if not demand.latest and not demand.before:
+                del self._demands[one]

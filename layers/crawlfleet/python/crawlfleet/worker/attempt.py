@@ -45,8 +45,10 @@ NOT_READY: Final[Mapping[type[errors.NotReadyError], str]] = {
     errors.NoProxyError: "proxies",
     errors.NoReaderError: "reader",
 }
-#: No page is read while outcomes that are still to be written take more than about this.
+#: No page of a tenant is read while its outcomes that are still to be written take more than about
+#: its part of this, by its share; of nobody while those of all take so many times as much.
 HEAVY_BYTES: Final = 64_000_000
+MOST_OVER: Final = 1.5
 HEAVY_PAUSE_SECONDS: Final = 0.1
 #: What a record takes beside its text, and a link with it.
 RECORD_BYTES: Final = 500
@@ -188,14 +190,15 @@ class ReadingGate:
     def __init__(self, session: Session, heavy_bytes: int = HEAVY_BYTES) -> None:
         self._in_flight = session.in_flight
         self._account = session.account
+        self._part = session.shares.part
         self._spell_seconds = session.services.pauses.spell
         self._heavy_bytes = heavy_bytes
         self._spell = 0.0
 
-    async def enter(self) -> None:
-        """Wait until it makes sense to read a page."""
+    async def enter(self, tenant: str) -> None:
+        """Wait until it makes sense to read a page of a tenant."""
         while True:
-            if self._in_flight.weight > self._heavy_bytes:
+            if self._is_heavy(tenant):
                 await asyncio.sleep(HEAVY_PAUSE_SECONDS)
             elif self._spell > self._spell_seconds:
                 await asyncio.sleep(0)
@@ -215,6 +218,17 @@ class ReadingGate:
 
     def _breathe(self) -> None:
         self._spell = 0.0
+
+    def _is_heavy(self, tenant: str) -> bool:
+        """Tell whether outcomes of a tenant, or of all, are to be written first.
+
+        Who comes late has its part at once, beside what others have filled.
+        """
+        in_flight = self._in_flight
+        if in_flight.weight > self._heavy_bytes * MOST_OVER:
+            return True
+        part = self._part(tenant, in_flight.by_tenant())
+        return in_flight.weight_of(tenant) > self._heavy_bytes * part
 
 
 class Parser:
@@ -238,7 +252,7 @@ class Parser:
 
     async def read(self, leased: LeasedRequest, reader: Rule | Spider, page: Page) -> outcomes.Done:
         """Read a page, or raise ExtractError; LeaseLostError where it is another worker's."""
-        await self._gate.enter()
+        await self._gate.enter(leased.queue_key.tenant)
         if page.status == NOT_MODIFIED:
             return outcomes.Done((), page.status, visit=self._visit(leased, page, ""))
         try:
@@ -291,7 +305,11 @@ class Parser:
         content = None if leased.known is None else PageContent(spider)
         reported_count = stored = index = place = 0
         coverage, more = Coverage(), True
-        async with self._services.reader.begin(filled, page, body, mask, owner) as begun:
+        reader = self._services.reader
+        async with (
+            self._session.begun.of(leased.queue_key.tenant),
+            reader.begin(filled, page, body, mask, owner) as begun,
+        ):
             while more:
                 found, more, read_seconds = await begun.next(self._slice_seconds)
                 self._session.account.add(leased.queue_key, "extract", read_seconds)

@@ -34,7 +34,8 @@ T = TypeVar("T")
 class InFlight:
     """The leased requests of a worker. Used from its event loop, where nothing else is said.
 
-    ``ended`` counts outcomes that are still to be written, ``weight`` their bytes, about.
+    ``ended`` counts outcomes that are still to be written, ``weight`` their bytes, about, and
+    :meth:`weight_of` those of one tenant.
     """
 
     def __init__(self) -> None:
@@ -44,14 +45,23 @@ class InFlight:
         self._deferred: dict[LeasedRequest, None] = {}
         self._written: set[LeasedRequest] = set()
         self._by_biz: dict[str, int] = {}
+        self._weights: Counter[str] = Counter()
         self.ended = 0
-        self.weight = 0
 
     def __len__(self) -> int:
         return len(self._leased)
 
     def __contains__(self, leased: LeasedRequest) -> bool:
         return leased in self._leased
+
+    @property
+    def weight(self) -> int:
+        """The bytes of all outcomes that are still to be written."""
+        return self._weights.total()
+
+    def weight_of(self, tenant: str) -> int:
+        """Return the bytes of a tenant's outcomes that are still to be written."""
+        return self._weights[tenant]
 
     def by_tenant(self) -> Counter[str]:
         """Count the requests by tenant. May be called from any thread.
@@ -95,7 +105,7 @@ class InFlight:
         if leased in self._leased:
             if self._leased[leased] is None:
                 self.ended += 1
-                self.weight += leased.weight
+                self._weigh(leased, leased.weight)
             self._leased[leased] = outcome
 
     def defer(self, leased: Iterable[LeasedRequest], limits: FleetLimits) -> list[LeasedRequest]:
@@ -119,7 +129,7 @@ class InFlight:
         self._count(leased.queue_key, -1)
         if self._leased.pop(leased) is not None:
             self.ended -= 1
-            self.weight -= leased.weight
+            self._weigh(leased, -leased.weight)
         return True
 
     @contextmanager
@@ -147,6 +157,12 @@ class InFlight:
         """Return the requests that no runner has begun with."""
         open_ones = (leased for leased, outcome in self._leased.items() if outcome is None)
         return [leased for leased in open_ones if leased not in self._running]
+
+    def _weigh(self, leased: LeasedRequest, change: int) -> None:
+        tenant = leased.queue_key.tenant
+        self._weights[tenant] += change
+        if not self._weights[tenant]:
+            del self._weights[tenant]
 
     def _count(self, queue_key: QueueKey, change: int) -> None:
         left = self._by_biz.get(queue_key.path, 0) + change

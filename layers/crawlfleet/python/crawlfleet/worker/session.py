@@ -38,6 +38,7 @@ from crawlfleet.jobs.bidding.bidder import Bidder
 from crawlfleet.jobs.cancellation import JobCancellation
 from crawlfleet.jobs.completion import JobRounds
 from crawlfleet.jobs.mongo.usage import MongoDemands
+from crawlfleet.kernel.fairness import FairParts
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import MAIN_POOL, QueueKey
 from crawlfleet.kernel.time import (
@@ -72,6 +73,8 @@ GIVE_UP: Final = timedelta(seconds=10)
 THREADS: Final = SETTLED_QUEUES + 15
 #: Files for robots that are read at once: each keeps the processor busy.
 PARSED_AT_ONCE: Final = 2
+#: Pages of spiders that are read at once: the reader holds all of each.
+MOST_BEGUN: Final = 8
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -171,6 +174,14 @@ class Session:
         self.shares = TenantShares(services.steady)
         self.account = Account(self.shares)
         self._parsers = TenantSlots(PARSED_AT_ONCE, self.shares.first, self.is_shared)
+        #: Pages of spiders that are being read.
+        self.begun = TenantSlots(
+            MOST_BEGUN,
+            self.shares.first,
+            self.is_shared,
+            self.shares.share,
+            FairParts(services.steady.now),
+        )
         self.traces = Traces(services.tracer)
         self.frontier = FrontierClient(services.seeding, services.clock, services.steady)
         self.spending = Spending(

@@ -24,13 +24,13 @@ leased its part at once, beside what is there, up to :data:`MOST_OVER` times of 
 import asyncio
 import threading
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
 from crawlfleet.config.documents.biz import FleetLimits, Tree
 from crawlfleet.config.lookup import share_of
-from crawlfleet.kernel.fairness import FairShares
+from crawlfleet.kernel.fairness import FairParts, FairShares
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.kernel.time import SteadyTime
 
@@ -108,6 +108,15 @@ class TenantShares:
             working = {one: shares[one] for one in ready}
             return self._fair.order(working, self._guesses(in_flight))
 
+    def share(self, tenant: str) -> float:
+        """Return the share of a tenant, as it was when tenants were last put in order."""
+        return self._shares.get(tenant, 1.0)
+
+    def part(self, tenant: str, among: Iterable[str]) -> float:
+        """Return the part of a tenant of what it and others divide, from 0 to 1."""
+        share = self.share(tenant)
+        return share / (share + sum(self.share(one) for one in among if one != tenant))
+
     def first(self, tenants: Iterable[str]) -> str:
         """Return the tenant that took least, of those of which something waits for a runner."""
         found = tuple(tenants)
@@ -154,13 +163,20 @@ class TenantSlots:
     """Slots that tenants have for a while; a free one goes to who took least of those that wait.
 
     While several tenants have work none has the last slot: who comes next never waits for all that
-    another one has begun. Used from one event loop.
+    another one has begun. With ``parts`` none has more than its part either, by its share, while
+    others want theirs. Used from one event loop.
     """
 
     def __init__(
-        self, count: int, first: Callable[[Iterable[str]], str], is_shared: Callable[[], bool]
+        self,
+        count: int,
+        first: Callable[[Iterable[str]], str],
+        is_shared: Callable[[], bool],
+        share: Callable[[str], float] = lambda _: 1.0,
+        parts: FairParts[str] | None = None,
     ) -> None:
         self._count, self._first, self._is_shared = count, first, is_shared
+        self._share, self._parts = share, parts
         self._held: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
@@ -197,7 +213,7 @@ class TenantSlots:
         free = self._count - self._held.total()
         while free > 0:
             most = max(1, self._count - 1) if self._is_shared() else self._count
-            able = [one for one in self._waiting if self._held[one] < most]
+            able = [one for one in self._able() if self._held[one] < most]
             if not able:
                 return
             tenant = self._first(able)
@@ -206,6 +222,12 @@ class TenantSlots:
             self._held[tenant] += 1
             free -= 1
             coming.set_result(None)
+
+    def _able(self) -> Collection[str]:
+        if self._parts is None:
+            return self._waiting
+        waiting = {one: len(part) for one, part in self._waiting.items()}
+        return self._parts.able(self._count, self._held, waiting, self._share)
 
 
 def is_full(in_flight: Mapping[str, int], waiting: Mapping[str, int], limits: FleetLimits) -> bool:

@@ -75,6 +75,7 @@ class Worker:
             services.pauses.slot,
             services.steady,
             first=session.shares.first,
+            share=session.shares.share,
             parse=session.parsed,
         )
         self._telemetry = Telemetry(session, self._hop_guards.client)
@@ -232,6 +233,7 @@ class Worker:
         for one in [one for one in self._runners if one.done()]:
             self._runners.discard(one)
         self._hop_guards.scheduler.retire(self.employed - wanted)
+        self._hop_guards.scheduler.ready.runners = wanted
         self.employed = self._telemetry.throughput.runners = wanted
         self._session.shares.runners = wanted
 

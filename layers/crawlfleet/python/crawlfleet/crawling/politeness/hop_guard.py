@@ -84,13 +84,14 @@ class HopGuards:
         steady: SteadyTime = STEADY,
         on_the_way_seconds: float = ON_THE_WAY_SECONDS,
         first: local_scheduler.First = local_scheduler.first_come,
+        share: local_scheduler.Share = local_scheduler.same_share,
         parse: Parse | None = None,
     ) -> None:
         self._config = config
         self._threaded = threaded
         self._patience_seconds = patience_seconds
         self._steady = steady
-        self.scheduler = local_scheduler.LocalScheduler(steady, first)
+        self.scheduler = local_scheduler.LocalScheduler(steady, first, share)
         agent, slots = partial(_agent, config), self.wait_for_robots_slot
         self.robots = RobotsBook(
             *(fetcher, robots, clock, threaded, slots, agent),

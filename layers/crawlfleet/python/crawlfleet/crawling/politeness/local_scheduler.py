@@ -5,11 +5,12 @@ Nothing here asks Redis: what the fleet grants is in each request, and this work
 
 import asyncio
 import heapq
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable
 from itertools import count
 from typing import Final, TypeAlias
 
+from crawlfleet.kernel.fairness import FairParts
 from crawlfleet.kernel.time import STEADY, SteadyTime
 from crawlfleet.requests.leased import LeasedRequest
 
@@ -35,6 +36,8 @@ class _Host:
 
 #: Chooses the tenant that has the next runner, of those of which something waits for one.
 First: TypeAlias = Callable[[Iterable[str]], str]
+#: Returns the share of a tenant.
+Share: TypeAlias = Callable[[str], float]
 
 
 def first_come(tenants: Iterable[str]) -> str:
@@ -42,65 +45,122 @@ def first_come(tenants: Iterable[str]) -> str:
     return next(iter(tenants))
 
 
-class _Ready(asyncio.Queue[LeasedRequest | None]):
+def same_share(_: str) -> float:
+    """Give all tenants one share."""
+    return 1.0
+
+
+class _Ready:
     """The requests that wait for a runner; each tenant's in their order.
 
+    A tenant that has its part of the runners has no more of them while others may want theirs.
     None ends a runner, once as many were taken as had come before it.
     """
 
-    def __init__(self, first: First) -> None:
-        self._first = first
+    def __init__(self, now: Callable[[], float], first: First, share: Share) -> None:
+        self._first, self._share = first, share
+        self._parts = FairParts[str](now)
         self._of: dict[str, deque[LeasedRequest]] = {}
+        self._running: Counter[str] = Counter()
         self._ends: deque[int] = deque()
         self._came = self._went = 0
-        super().__init__()
+        self._getters: deque[asyncio.Future[None]] = deque()
+        #: How many runners there are; 0 where nobody counts them.
+        self.runners = 0
 
     def waiting(self) -> dict[str, int]:
         """Count the requests by tenant."""
         return {tenant: len(part) for tenant, part in self._of.items()}
 
-    def qsize(self) -> int:
-        """Count the requests, and the runners that are to end."""
-        return self._came - self._went + len(self._ends)
-
     def empty(self) -> bool:
-        """Tell whether there is nothing to take."""
-        return not self.qsize()
+        """Tell whether there is nothing to take now."""
+        return not self._is_end() and not self._able()
 
-    def _init(self, maxsize: int) -> None:
-        """Leave out the queue that the base class would make."""
-
-    def _put(self, item: LeasedRequest | None) -> None:
+    def put_nowait(self, item: LeasedRequest | None) -> None:
+        """Add a request, or None."""
         if item is None:
             self._ends.append(self._came)
-            return
-        self._came += 1
-        _, tenant = item.host
-        self._of.setdefault(tenant, deque()).append(item)
+        else:
+            self._came += 1
+            _, tenant = item.host
+            self._of.setdefault(tenant, deque()).append(item)
+        self._wake()
 
-    def _get(self) -> LeasedRequest | None:
-        if self._ends and self._ends[0] <= self._went:
+    async def get(self) -> LeasedRequest | None:
+        """Take the next one, once there is one."""
+        while self.empty():
+            coming = asyncio.get_running_loop().create_future()
+            self._getters.append(coming)
+            try:
+                await coming
+            except asyncio.CancelledError:
+                if coming.done() and not coming.cancelled():
+                    self._wake()
+                else:
+                    self._getters.remove(coming)
+                raise
+        return self.get_nowait()
+
+    def get_nowait(self) -> LeasedRequest | None:
+        """Take the next one; raises QueueEmpty."""
+        if self._is_end():
             self._ends.popleft()
             return None
-        tenant = self._first(self._of)
+        able = self._able()
+        if not able:
+            raise asyncio.QueueEmpty
+        tenant = self._first(able)
         part = self._of[tenant]
         self._went += 1
+        self._running[tenant] += 1
         leased = part.popleft()
         if not part:
             del self._of[tenant]
         return leased
+
+    def ended(self, leased: LeasedRequest) -> None:
+        """Note that the runner of a request is free again."""
+        _, tenant = leased.host
+        self._running[tenant] -= 1
+        if not self._running[tenant]:
+            del self._running[tenant]
+        if self._of:
+            # Those for whom a runner was kept may want it no more.
+            self._wake()
+
+    def _is_end(self) -> bool:
+        return bool(self._ends) and self._ends[0] <= self._went
+
+    def _able(self) -> Collection[str]:
+        """Return the tenants whose requests may begin now."""
+        if not self.runners or self._ends or not self._of:
+            return self._of  # runners that are to end take what there is, whose it may be
+        return self._parts.able(self.runners, self._running, self.waiting(), self._share)
+
+    def _wake(self) -> None:
+        while self._getters:
+            coming = self._getters.popleft()
+            if not coming.done():
+                coming.set_result(None)
+                return
 
 
 class LocalScheduler:
     """Order the leased requests of a worker by their slots. Used from the event loop only.
 
     Runners take from ``ready``; for each request that they take, :meth:`end` follows. Of those that
-    wait for a runner ``first`` chooses the tenant whose turn it is.
+    wait for a runner ``first`` chooses the tenant whose turn it is, of those that have not their
+    part of the runners by their ``share``.
     """
 
-    def __init__(self, steady: SteadyTime = STEADY, first: First = first_come) -> None:
+    def __init__(
+        self,
+        steady: SteadyTime = STEADY,
+        first: First = first_come,
+        share: Share = same_share,
+    ) -> None:
         self._now = steady.now
-        self.ready = _Ready(first)
+        self.ready = _Ready(steady.now, first, share)
         self._hosts: dict[HostKey, _Host] = {}
         self._timed: list[tuple[float, int, LeasedRequest]] = []
         # The host of each request in flight: redirects lead to other hosts.
@@ -146,6 +206,11 @@ class LocalScheduler:
 
     def end(self, leased: LeasedRequest) -> None:
         """End a request that a runner took, however it ended."""
+        self.ready.ended(leased)
+        self._leave(leased)
+
+    def _leave(self, leased: LeasedRequest) -> None:
+        """Give back the permit of a request at its host."""
         key = self._places.pop(leased)
         host = self._hosts[key]
         host.running -= 1
@@ -158,7 +223,7 @@ class LocalScheduler:
         """Move a request in flight to a host where it has a slot; it leaves the last one."""
         if self._places.get(leased, key) == key:
             return
-        self.end(leased)
+        self._leave(leased)
         self._hosts.setdefault(key, _Host()).running += 1
         self._places[leased] = key
 

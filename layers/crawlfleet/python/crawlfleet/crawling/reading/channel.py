@@ -12,6 +12,7 @@ import signal
 import socket
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,6 +28,8 @@ MEMORY: Final = "memory"
 TIME: Final = "time"
 CRASH: Final = "crash"
 
+#: The niceness of a reader of long pages: it gets half of what others get, where they want it.
+LESS_URGENT: Final = 3
 #: Bytes that are taken of a socket at once.
 _TAKEN: Final = 65_536
 #: Pieces that are handed to a socket at once; the system takes 1,024.
@@ -66,7 +69,9 @@ class Channel:
         end: Callable[[], Awaitable[int]],
         limits: ReadingLimits,
         seconds: float,
+        pid: int,
     ) -> None:
+        self._pid = pid
         self._loop = asyncio.get_running_loop()
         self._socket = ours
         self._bodies = bodies
@@ -106,16 +111,26 @@ class Channel:
             self._watch()
         return future
 
-    def has_others(self, tenant: str) -> bool:
-        """Tell whether pages of other tenants are to be read before what is asked now."""
-        return any(one.tenant != tenant for one in self._asked)
+    def others_before(
+        self, tenant: str, answer: asyncio.Future[messages.Answer] | None = None
+    ) -> int:
+        """Count the questions of other tenants that come before an answer, or before any more."""
+        found = 0
+        for one in self._asked:
+            if one.answer is answer:
+                break
+            found += one.tenant != tenant
+        return found
 
-    def held_up_by(self, tenant: str, seconds: float) -> str:
-        """Return the other tenant whose page has been read for so long, or nothing."""
+    def held_up_by(self, tenant: str) -> str:
+        """Return the other tenant whose page is being read, or nothing."""
         head = self._asked[0] if self._asked else None
-        if head is None or head.tenant in ("", tenant):
-            return ""
-        return head.tenant if self._loop.time() - self._head_since >= seconds else ""
+        return "" if head is None or head.tenant == tenant else head.tenant
+
+    def yield_to_others(self) -> None:
+        """Have the reader take less of a processor than others that want it, for good."""
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, self._pid, LESS_URGENT)
 
     def ask(
         self, question: messages.Question, content: bytes, tenant: str = ""

@@ -25,22 +25,21 @@ from crawlfleet.config.documents.stage import ReadingLimits
 from crawlfleet.crawling.executors.base import LINK_DEPTH_MAX, LINKS_MAX, Owner
 from crawlfleet.crawling.executors.masking import masked, masked_error
 from crawlfleet.crawling.reading import arena, messages
+from crawlfleet.crawling.reading.begun import BegunPage, failure_of, link_problem
 from crawlfleet.crawling.reading.channel import CPU, CRASH, MEMORY, BlamedError, Channel, LostError
 from crawlfleet.crawling.reading.defences import OK
 from crawlfleet.crawling.reading.in_worker import WorkerExecutors, WorkerPage
 from crawlfleet.crawling.reading.spawner import Spawner, no_reader
-from crawlfleet.kernel.errors import ExtractError, Problem, ReaderKilledError
+from crawlfleet.kernel.errors import Problem, ReaderKilledError
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.redaction import NO_SECRETS, Mask
-from crawlfleet.kernel.urls import METHODS, problem_with
 from crawlfleet.requests.models import Body, Harvest, Link, Skipped, Trial
 
 #: A page may take so many times its CPU seconds by the clock: others work on the machine, too.
 WALL_RATIO: Final = 4
-#: Pages of spiders that are read at once: the reader holds all of each.
-MOST_BEGUN: Final = 8
-#: A page of another tenant is waited for so long.
+#: Pages of another tenant are waited for so long, if each of them takes that long.
 HELD_UP_SECONDS: Final = 0.25
+LONG_SECONDS: Final = 0.05
 #: Headers that rules read.
 _READ_HEADERS: Final = ("content-type", "x-robots-tag")
 _log: Final = logging.getLogger(__name__)
@@ -74,7 +73,6 @@ class PageReader:
         self._channels: set[Channel] = set()
         self._starting = asyncio.Lock()
         self.alone = asyncio.Lock()  #: Whoever has it has a reader to itself.
-        self._room = asyncio.Semaphore(MOST_BEGUN)
         self._written: dict[int, tuple[Rule | Spider, bytes]] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self.defences: dict[str, str] = {}  #: By name, ``ok`` or why it does not hold.
@@ -112,7 +110,7 @@ class PageReader:
         question = messages.ByRule(self.number(), self.wire(rule), facts)
         answer = await self._answer(question, page.body, tenant)
         if not isinstance(answer, messages.Harvested):
-            raise _failure(answer)
+            raise failure_of(answer)
         _check_links(answer.links, body.depth + 1)
         records: tuple[Any, ...] = answer.records
         return Harvest(
@@ -128,16 +126,18 @@ class PageReader:
         mask: Mask = NO_SECRETS,
         owner: Owner = ("", ""),
     ) -> AsyncIterator[BegunPage | WorkerPage]:
-        """Begin to read a page by a spider, whose secrets are the mask's."""
+        """Begin to read a page by a spider, whose secrets are the mask's.
+
+        The reader holds all of it until the context ends: whoever begins bounds how many.
+        """
         if self._in_worker is not None and self._in_worker.has(spider):
             yield self._in_worker.begin(spider, page, body, mask, owner)
             return
-        async with self._room:
-            begun = BegunPage(self, spider, page, body, mask, owner)
-            try:
-                yield begun
-            finally:
-                begun.leave()
+        begun = BegunPage(self, spider, page, body, mask, owner)
+        try:
+            yield begun
+        finally:
+            begun.leave()
 
     async def tried(
         self,
@@ -155,7 +155,7 @@ class PageReader:
         )
         answer = await self._answer(question, page.body)
         if not isinstance(answer, messages.Tried):
-            raise masked_error(_failure(answer), mask)
+            raise masked_error(failure_of(answer), mask)
         _check_links(answer.trial.links, max(body.depth + 1, LINK_DEPTH_MAX))
         trial = replace(answer.trial, records=answer.records)
         return _masked_trial(trial, mask) if mask else trial
@@ -165,7 +165,7 @@ class PageReader:
         question = messages.Check(self.number(), messages.written(rule))
         answer = await self._answer(question, b"")
         if not isinstance(answer, messages.Checked):
-            raise _failure(answer)
+            raise failure_of(answer)
         return list(answer.problems)
 
     async def _answer(
@@ -174,10 +174,10 @@ class PageReader:
         """Ask any reader, and another one alone where it has died of this, by chance perhaps."""
         while True:
             channel = await self.channel(tenant)
-            is_behind = channel.has_others(tenant)
+            before = channel.others_before(tenant)
             try:
                 answer = channel.ask(question, content, tenant)
-                if is_behind and await self._is_held_up(channel, answer, tenant):
+                if before and await self.is_held_up(channel, answer, tenant, before):
                     continue
                 return await answer
             except LostError:
@@ -211,26 +211,48 @@ class PageReader:
         why = f"ended the process that reads pages{shown}"
         return ReaderKilledError(error.limit, why, seconds)
 
-    async def _is_held_up(
-        self, channel: Channel, answer: asyncio.Future[messages.Answer], tenant: str
+    async def is_held_up(
+        self, channel: Channel, answer: asyncio.Future[messages.Answer], tenant: str, before: int
     ) -> bool:
-        """Wait for an answer, but not for long pages of others: these get a reader alone."""
+        """Wait for an answer, but not for long pages of others: these get a reader alone.
+
+        ``before`` is how many pages of others were asked about before it.
+        """
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         while not (await asyncio.wait((answer,), timeout=HELD_UP_SECONDS))[0]:
-            other = channel.held_up_by(tenant, HELD_UP_SECONDS)
-            if other and channel is self._main and not (self._slow and self._slow.alive):
-                self._slow, self._slow_tenant, self._main = channel, other, None
-                channel.retiring = True
+            gone = before - channel.others_before(tenant, answer)
+            if loop.time() - began < LONG_SECONDS * (gone + 1):
+                continue
+            other = channel.held_up_by(tenant)
+            if other and channel is self._main and not self._is_slow_busy():
+                self._set_slow(channel, other)
             if other and channel is self._slow and tenant != self._slow_tenant:
                 # That reader goes on in order: it reads this page, too, for nobody.
                 answer.add_done_callback(lambda done: done.cancelled() or done.exception())
                 return True
         return False
 
+    def _is_slow_busy(self) -> bool:
+        return self._slow is not None and self._slow.alive and not self._slow.is_idle
+
+    def _set_slow(self, channel: Channel, tenant: str) -> None:
+        """Leave a reader to the tenant of long pages; others come before it at the processor."""
+        last, self._main = self._slow, None
+        self._slow, self._slow_tenant = channel, tenant
+        channel.yield_to_others()
+        if last is not None:
+            last.retiring = True
+            self.retire(last)
+
     async def channel(self, tenant: str = "") -> Channel:
         """Return the reader that pages of a tenant are given to, a new one if need be."""
         slow = self._slow
-        if tenant and tenant == self._slow_tenant and slow is not None and self._serves(slow):
-            return slow
+        if tenant and tenant == self._slow_tenant and slow is not None:
+            if self._serves(slow):
+                return slow
+            self._slow, slow.retiring = None, True
+            self.retire(slow)
         main = self._main
         if main is not None and self._serves(main):
             return main
@@ -271,7 +293,7 @@ class PageReader:
             if bodies is not None:
                 bodies.close()
             raise
-        channel = Channel(ours, bodies, lambda: self._end(pid), limits, wall_seconds)
+        channel = Channel(ours, bodies, lambda: self._end(pid), limits, wall_seconds, pid)
         self._channels.add(channel)
         try:
             hello = await channel.expect(0, (messages.Hello,))
@@ -319,121 +341,9 @@ class PageReader:
         return wire
 
 
-class BegunPage:
-    """A page of a spider; what it gives is taken slice by slice.
-
-    Where its reader dies of another page the next one begins again, and leaves out what was taken.
-    """
-
-    def __init__(
-        self, reader: PageReader, spider: Spider, page: Page, body: Body, mask: Mask, owner: Owner
-    ) -> None:
-        self._reader = reader
-        self._spider = messages.written(spider) if mask else reader.wire(spider)
-        self._content, self._mask, self._owner = page.body, mask, owner
-        self._facts = messages.PageFacts.of(page, body)
-        self._number = reader.number()
-        self._taken = 0
-        self._channel: Channel | None = None
-        self._is_alone = False
-        self._ended = False
-
-    async def next(self, seconds: float) -> tuple[list[Any], bool, float]:
-        """Return the next things, whether there may be more, and the CPU seconds they took.
-
-        Raises as :meth:`PageReader.harvest`; nothing that is given or raised holds a secret.
-        """
-        while True:
-            try:
-                channel = await self._at()
-                question = messages.Next(self._reader.number(), self._number, seconds)
-                answer = await channel.ask(question, b"")
-            except LostError:
-                self._drop()
-            except BlamedError as error:
-                self._drop()
-                if error.limit == CPU or self._is_alone:
-                    raise self._reader.killed(error) from None
-                await self._reader.alone.acquire()
-                self._is_alone = True
-            else:
-                if isinstance(answer, messages.Slice):
-                    return self._given(answer)
-                self._ended = True
-                raise masked_error(_failure(answer), self._mask)
-
-    def leave(self) -> None:
-        """Have the reader forget the page."""
-        channel = self._channel
-        self._drop()
-        if self._is_alone:
-            self._reader.alone.release()
-            self._is_alone = False
-            if channel is not None:
-                self._reader.close_soon(channel)
-        elif channel is not None and channel.alive:
-            if not self._ended:
-                closing = channel.ask(messages.Close(self._reader.number(), self._number), b"")
-                closing.add_done_callback(lambda done: done.cancelled() or done.exception())
-            self._reader.retire(channel)
-
-    async def _at(self) -> Channel:
-        """Return the reader that has the page open."""
-        if self._channel is not None and self._channel.alive:
-            return self._channel
-        self._drop()
-        reader = self._reader
-        channel = await (reader.forked() if self._is_alone else reader.channel())
-        self._channel = channel
-        channel.begun += 1
-        opening = messages.Open(
-            reader.number(), self._number, self._spider, self._facts, self._owner, self._taken
-        )
-        answer = await channel.ask(opening, self._content)
-        if not isinstance(answer, messages.Closed):
-            self._ended = True
-            raise masked_error(_failure(answer), self._mask)
-        return channel
-
-    def _drop(self) -> None:
-        if self._channel is not None:
-            self._channel.begun -= 1
-            self._channel = None
-
-    def _given(self, answer: messages.Slice) -> tuple[list[Any], bool, float]:
-        found: list[Any] = [*answer.records, *answer.skipped]
-        self._taken += len(found) + len(answer.links)
-        for link in answer.links:
-            why = _problem_with(link, LINK_DEPTH_MAX)
-            found.append(link if why is None else Skipped(f"link {link.url[:300]}", why))
-        if self._mask:
-            found = list(masked(iter(found), self._mask))
-        self._ended = not answer.more
-        return found, answer.more, answer.seconds
-
-
-class ReadingError(Exception):
-    """A rule or an executor failed in a way that nobody foresaw."""
-
-
-def _failure(answer: messages.Answer) -> Exception:
-    if isinstance(answer, messages.Failed) and answer.field:
-        return ExtractError(answer.field, answer.why, answer.seconds)
-    return ReadingError(answer.why if isinstance(answer, messages.Failed) else "no such answer")
-
-
-def _problem_with(link: Link, deepest: int) -> str | None:
-    """Return what is wrong with a link, whoever has sent it; its fields are of the right types."""
-    if not 0 <= link.depth <= deepest:
-        return f"lies more than {deepest} links deep"
-    if link.method not in METHODS:
-        return "has a method that is none"
-    return problem_with(link.url)
-
-
 def _check_links(links: tuple[Link, ...], deepest: int) -> None:
     """Refuse links that no rule gives: whoever has sent them is no reader of ours any more."""
-    if len(links) > LINKS_MAX or any(_problem_with(link, deepest) is not None for link in links):
+    if len(links) > LINKS_MAX or any(link_problem(link, deepest) is not None for link in links):
         raise ReaderKilledError(CRASH, "its reader gave links that nobody can request")
 
 
