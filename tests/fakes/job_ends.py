@@ -1,6 +1,7 @@
 """In-memory fakes keep cancellations and usage of jobs, and end orphaned jobs."""
 
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from threading import Lock
@@ -205,7 +206,12 @@ class MemoryCancellations:
             for job in jobs:
                 kept.pop(job, None)
                 kept[job] = now
-            self._announced = dict(list(kept.items())[-MOST_ANNOUNCED:])
+            counts = Counter(tenant for tenant, _, _ in kept)
+            while len(kept) > MOST_ANNOUNCED:
+                [(most, _)] = counts.most_common(1)
+                del kept[next(job for job in kept if job[0] == most)]
+                counts[most] -= 1
+            self._announced = kept
 
     def announced(self, since: int = 0) -> Announced:
         with self._lock:

@@ -89,6 +89,17 @@ def test_only_so_many_are_kept_and_the_latest_of_them(cancellations):
     assert JUNE in found
 
 
+def test_a_tenant_that_cancels_thousands_pushes_out_its_own_and_no_other_tenants(cancellations):
+    theirs = ("small", "docs", "may-2")
+    cancellations.announce([theirs])
+    cancellations.announce_quotas(theirs)
+    cancellations.announce([("acme", "docs", f"job-{n}") for n in range(MOST_ANNOUNCED + 300)])
+
+    found, _ = all_heard(cancellations)
+    assert theirs in found
+    assert theirs in cancellations.announced().requoted
+
+
 def test_old_announcements_go(redis_connection, tenant):
     cancellations = RedisCancellations(redis_connection, fleet=tenant)
     cancellations.announce([JUNE, MAY])

@@ -1,4 +1,5 @@
 from collections import Counter
+from dataclasses import replace as with_changes
 from functools import partial
 
 import pytest
@@ -183,3 +184,23 @@ def test_a_cancelled_job_of_a_biz_that_is_gone_stores_nothing(world):
 
     assert job_of(world).batch is None
     assert tasks(world) == []
+
+
+def test_a_tenant_is_charged_the_time_that_its_tasks_take_of_whoever_makes_them(world):
+    """A worker has pages of others to read."""
+    for name in ("june", "may"):
+        begin(world, 2, name)
+    now, charged = [0.0], []
+    get = world.jobs.get
+
+    def slow(tenant, *name):
+        now[0] += 2.5
+        return get(tenant, *name)
+
+    world.jobs.get = slow
+    ports = with_changes(world.expanding(None), steady=SteadyTime(lambda: now[0]))
+
+    ports.expand(world.tree, world.clock, lambda: 60.0, lambda *charge: charged.append(charge))
+
+    assert {tenant for tenant, _ in charged} == {"default"}
+    assert sum(seconds for _, seconds in charged) == now[0]

@@ -23,7 +23,13 @@ from crawlfleet.config.documents.biz import Biz, Tree
 from crawlfleet.config.lookup import biz_of
 from crawlfleet.crawling.frontier.models import SeedState
 from crawlfleet.fleet.redis.registry import RedisFailureDetector
-from crawlfleet.jobs.expansion import JobExpansion, backoff_after, next_poll_interval
+from crawlfleet.jobs.expansion import (
+    Charge,
+    JobExpansion,
+    backoff_after,
+    free_of_charge,
+    next_poll_interval,
+)
 from crawlfleet.jobs.models import ENDED, SUBMITTED, Job, JobState, trouble_of
 from crawlfleet.jobs.usage import RunUsage, counts_of
 from crawlfleet.kernel import errors
@@ -173,8 +179,15 @@ class JobRounds:
     usage: RunUsage
     detector: RedisFailureDetector
 
-    def advance(self, tree: Tree, by: str, clock: Clock, time_left: TimeLeft) -> Advanced:
-        """Do a round, if the lock is free; ``by`` is who does it.
+    def advance(
+        self,
+        tree: Tree,
+        by: str,
+        clock: Clock,
+        time_left: TimeLeft,
+        charge: Charge = free_of_charge,
+    ) -> Advanced:
+        """Do a round, if the lock is free; ``by`` is who does it, ``charge`` as for expansion.
 
         The lock saves work and decides nothing. Ends come first, in half of the time at most:
         making tasks may take all there is. While Redis is away the round is left out, as new tasks
@@ -191,7 +204,7 @@ class JobRounds:
                     ended += self.end_orphaned_jobs(tree, clock(), time_left)
                 finally:
                     self._release(by, _ORPHAN_LOCK)
-            made = self.expansion.expand(tree, clock, time_left)
+            made = self.expansion.expand(tree, clock, time_left, charge)
         finally:
             self._release(by, LOCK)
         return Advanced(batches=made.batches, tasks=made.tasks, ended=ended)

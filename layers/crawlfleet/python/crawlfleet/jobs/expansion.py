@@ -9,12 +9,12 @@ batches a turn. A job that cannot go on keeps its ``trouble``, backs off, and de
 stay so far behind the limits of their biz that clients find room.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec.structs import replace
 
@@ -146,6 +146,14 @@ BATCHES_A_TURN: Final = 5
 _QUOTED: Final = 200
 
 
+#: Called with a tenant, and seconds that its work took of whoever does it.
+Charge: TypeAlias = Callable[[str, float], None]
+
+
+def free_of_charge(_tenant: str, _seconds: float) -> None:
+    """Charge nobody: who does this has no other work of tenants."""
+
+
 class _AheadError(errors.BacklogFullError):
     """The biz has enough work ahead: as it should be, and no trouble."""
 
@@ -204,10 +212,13 @@ class JobExpansion:
     batch: int = BATCH_LIMIT
     steady: SteadyTime = STEADY
 
-    def expand(self, tree: Tree, clock: Clock, time_left: TimeLeft) -> Expanded:
+    def expand(
+        self, tree: Tree, clock: Clock, time_left: TimeLeft, charge: Charge = free_of_charge
+    ) -> Expanded:
         """Make tasks of the due jobs until there is none, or no time left.
 
-        Any number may do this at once, and any of them may die: a task is made once. Raises
+        Any number may do this at once, and any of them may die: a task is made once. ``charge`` is
+        called with a tenant and the seconds that a turn of its job took. Raises
         StoreUnavailableError (the home node, which keeps the jobs, does not answer).
         """
         done, taken, now = Expanded(), dict[str, float](), self.steady.now
@@ -217,7 +228,11 @@ class JobExpansion:
             for job in by_shares(due, TENANT, partial(share_of, tree), now, taken):
                 if time_left() <= 0 or now() > ends:
                     break
-                self._expand_some(tree, job, clock, time_left, done)
+                began = now()
+                try:
+                    self._expand_some(tree, job, clock, time_left, done)
+                finally:
+                    charge(job.tenant, now() - began)
             if not due:
                 break
         return done

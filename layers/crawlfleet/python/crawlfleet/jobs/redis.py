@@ -12,8 +12,8 @@ from crawlfleet.kernel.redis.server import Script, fleet_keys
 
 #: An announcement stands for so long; it is made again while the job is being cancelled.
 ANNOUNCED_SECONDS: Final = 60.0
-#: So many jobs are announced at once; of more, the latest. A worker learns of others when it
-#: renews their leases.
+#: So many jobs are announced at once; of more, the latest, and as many of each tenant. A worker
+#: learns of others when it renews their leases.
 MOST_ANNOUNCED: Final = 5_000
 
 _ANNOUNCE: Final = Script("jobs/announce_cancelled")

@@ -185,7 +185,8 @@ class BackgroundTasks:
         with self._advancing:
             if left() > 0:
                 tree = services.config.current()
-                done = services.advancing.advance(tree, self._id, services.clock, left)
+                charge = self._session.shares.charge
+                done = services.advancing.advance(tree, self._id, services.clock, left, charge)
                 self._report.tasks += done.tasks
 
     def dispatch_seeds(self) -> int:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from crawlfleet.config.documents.rule import Spider
 from crawlfleet.crawling.executors.base import LINK_DEPTH_MAX, Owner
 from crawlfleet.crawling.executors.masking import masked, masked_error
 from crawlfleet.crawling.reading import messages
 from crawlfleet.crawling.reading.channel import CPU, BlamedError, Channel, LostError
+from crawlfleet.crawling.reading.readers import Readers
 from crawlfleet.kernel.errors import ExtractError
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.redaction import Mask
 from crawlfleet.kernel.urls import METHODS, problem_with
 from crawlfleet.requests.models import Body, Link, Skipped
-
-if TYPE_CHECKING:
-    from crawlfleet.crawling.reading.reader import PageReader
 
 
 class BegunPage:
@@ -26,7 +24,7 @@ class BegunPage:
     """
 
     def __init__(
-        self, reader: PageReader, spider: Spider, page: Page, body: Body, mask: Mask, owner: Owner
+        self, reader: Readers, spider: Spider, page: Page, body: Body, mask: Mask, owner: Owner
     ) -> None:
         self._reader = reader
         self._spider = messages.written(spider) if mask else reader.wire(spider)
@@ -41,7 +39,7 @@ class BegunPage:
     async def next(self, seconds: float) -> tuple[list[Any], bool, float]:
         """Return the next things, whether there may be more, and the CPU seconds they took.
 
-        Raises as :meth:`PageReader.harvest`; nothing that is given or raised holds a secret.
+        Raises as :meth:`reader.PageReader.harvest`; nothing that is given or raised holds a secret.
         """
         while True:
             try:

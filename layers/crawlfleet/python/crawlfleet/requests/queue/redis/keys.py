@@ -101,7 +101,8 @@ Older versions kept one overload of the whole host in ``host``: it is obeyed unt
 ``proxies`` holds no more than 20,000, each for two hours after it was reported or its cool-down has
 ended, under a digest of its address and user (fleet/redis/lua/proxies_prelude.lua); no password.
 ``cancelled`` are jobs that are being cancelled, each for a minute after its last announcement, and
-5,000 at most: whoever does not hear of one finds out when it renews its leases.
+5,000 at most, of which the tenant with most loses its oldest: whoever does not hear of one finds
+out when it renews its leases.
 
 A *place* is a site, or ``site p`` for what waits for it of another priority than 5: each has its
 list and its figures (requests.queue.ageing). ``parked`` holds of each place ``count old
