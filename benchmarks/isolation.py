@@ -2,22 +2,26 @@
 
 Two tenants with the same share on real stores and a real worker. One, the victim, has ordinary
 pages to read and asks for one more now and then. The other is harmless and has the same to do, or
-is hostile in one of eleven ways, or in all of them. What the victim gets beside a hostile tenant is
-divided by what it gets beside the harmless one, measured right before it on the same machine.
+is hostile in one of eleven ways, or in all of them; its work is queued before, and goes on coming.
+What the victim gets beside a hostile tenant is divided by what it gets beside the harmless one,
+which is its share, measured right before it on the same machine.
 
-``python -m benchmarks.isolation [WAY ...]`` measures these ways alone.
+``python -m benchmarks.isolation [WAY ...]`` measures these ways alone; ``--full`` all of them as a
+full run does, ``--rounds`` so many times, for ``--seconds`` at most.
 """
 
 import argparse
+import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import count
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,28 +30,19 @@ import pymongo
 
 from benchmarks.bench import Addresses, Bench, BenchError, Found, environment
 from benchmarks.figures import percentile
-from benchmarks.house import PAGE_RULE, UNBOUND, BenchParts
-from benchmarks.isolation_site import ROBOTS_NETWORK
-from benchmarks.scale import QUICK, Scale
+from benchmarks.house import UNBOUND, BenchParts
+from benchmarks.isolation_ways import OTHER, RULES, WAYS, Scene
+from benchmarks.scale import FULL, QUICK, Scale
 from benchmarks.site import Site, running_site
 from benchmarks.worker import READY
 from crawlfleet.apps.context import now
-from crawlfleet.apps.rounds import open_seed_dispatcher
 from crawlfleet.apps.submissions import open_submissions
 from crawlfleet.config.documents.biz import Biz, FetchLimits, Generation, Stage, Tenant, Tree
-from crawlfleet.config.documents.rule import Field, Follow, Rule, Selector
-from crawlfleet.crawling.frontier.models import SeedSpec
-from crawlfleet.crawling.frontier.service import add_seeds
-from crawlfleet.jobs.models import Job, JobState
-from crawlfleet.jobs.mongo.store import MongoJobs
-from crawlfleet.jobs.spiders.models import Range, Start
 from crawlfleet.kernel.ids import State
 from crawlfleet.kernel.mongo.connection import database_name
-from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.requests.submission.admission import BATCH_LIMIT, Accepted, Submission
 
 VICTIM: Final = "victim"
-OTHER: Final = "other"
 #: The victim's backlog, and where it asks for a page now and then.
 BACKLOG: Final = "pages"
 ASKED: Final = "asked"
@@ -55,171 +50,58 @@ ASKED: Final = "asked"
 ASK_SECONDS: Final = 0.2
 #: The measurement begins so long after the worker has.
 WARM_SECONDS: Final = 2.0
-#: What was asked for in the measurement is waited for so long at most; what is not done by then has
-#: waited so long.
-LATE_SECONDS: Final = 5.0
+#: The hostile work that is queued at first comes again by this part of it, so often.
+WAVE_PART: Final = 0.02
+WAVE_SECONDS: Final = 1.0
 #: From a request to the site's answer.
 FAR: Final = 0.02
 #: Bizs of the hostile tenant in the way ``bizs``, and in all others.
 MANY: Final = 20
 FEW: Final = 3
-#: What 1.0 is of: 5,000,000 submissions, and a job of as many tasks.
-ENTRIES: Final = 5_000_000
-#: Nobody listens here.
-CLOSED_PORT: Final = 9
-
-_RULES: Final = {
-    "page": PAGE_RULE,
-    "records": Rule(items=Selector(xpath="//li"), fields={"text": Field(xpath="string(.)")}),
-    "links": Rule(follow=(Follow(css="a", rule="page", max_depth=3),)),
-    "rules": Rule(fields={"x": Field(xpath="count(//p[count(//p[. = 'b']) < 1])")}),
-}
-
-
-@dataclass(slots=True)
-class Scene:
-    """The means of the hostile tenant: the run's parts, its site, the part of all that it does."""
-
-    parts: BenchParts
-    tree: Tree
-    site: str
-    size: float
-    numbers: Iterator[int] = field(default_factory=count)
-
-    def submit(self, biz: str, urls: Sequence[str], rule: str = "page") -> None:
-        """Submit pages of the hostile tenant; what is refused is."""
-        submissions = open_submissions(self.parts)
-        for at in range(0, len(urls), BATCH_LIMIT):
-            part = [Submission(url=url, rule=rule) for url in urls[at : at + BATCH_LIMIT]]
-            submissions.submit(self.tree, OTHER, biz, part, now())
-
-    def pages(self, kind: str, many: int, host: str = "127.0.0.2") -> list[str]:
-        """Make addresses of pages that were not there before."""
-        return [f"http://{host}:{self.site}/{kind}/{next(self.numbers)}" for _ in range(many)]
-
-    def hosts(self, kind: str, many: int, network: str) -> list[str]:
-        """Make addresses of pages, each of a host of its own in a network."""
-        found = []
-        for _ in range(many):
-            n = next(self.numbers)
-            host = f"{network}.{n // 250 % 250}.{1 + n % 250}"
-            found += self.pages(kind, 1, host)
-        return found
-
-    def some(self, of: int) -> int:
-        """Scale a number of the hostile tenant's."""
-        return max(1, int(of * self.size))
-
-    @property
-    def bizs(self) -> list[str]:
-        """The bizs of the hostile tenant."""
-        return list(self.tree.bizs[OTHER])
-
-
-def _bizs(scene: Scene) -> None:
-    for biz in scene.bizs:
-        scene.submit(biz, scene.pages("plain", 1_000))
-
-
-def _entries(scene: Scene) -> None:
-    scene.submit(scene.bizs[0], scene.pages("plain", scene.some(ENTRIES)))
-
-
-def _rules(scene: Scene) -> None:
-    scene.submit(scene.bizs[0], scene.pages("rules", 2_000), "rules")
-
-
-def _robots(scene: Scene) -> None:
-    scene.submit(scene.bizs[0], scene.hosts("plain", 1_000, ROBOTS_NETWORK))
-
-
-def _trials(scene: Scene) -> None:
-    # What the router does of a trial beside workers, whoever reads the page: it counts the trial
-    # and is refused beyond the ceiling.
-    ceilings = open_submissions(scene.parts).ceilings
-    for _ in range(200):
-        try:
-            with ceilings.trial(scene.tree, OTHER):
-                pass
-        except Exception:  # noqa: BLE001  it is refused
-            pass
-
-
-def _hosts(scene: Scene) -> None:
-    scene.submit(scene.bizs[1], scene.hosts("plain", 5_000, "127.200"))
-
-
-def _backing_off(scene: Scene) -> None:
-    closed = [f"http://127.0.0.1:{CLOSED_PORT}/{n}" for n in range(500)]
-    scene.submit(scene.bizs[0], closed)
-    scene.submit(scene.bizs[1], scene.pages("busy", 1_000, "127.0.0.1"))
-
-
-def _jobs(scene: Scene) -> None:
-    jobs, size = MongoJobs(scene.parts.nodes), scene.some(ENTRIES)
-    start = Start(
-        pattern=f"http://127.0.0.2:{scene.site}/plain/{{n}}", values={"n": Range(last=size)}
-    )
-    for biz in scene.bizs:
-        jobs.create(
-            Job(
-                tenant=OTHER,
-                biz=biz,
-                name=f"long-{next(scene.numbers)}",
-                state=JobState.EXPANDING,
-                rule="page",
-                rule_version=PAGE_RULE.version,
-                start=start,
-                size=size,
-                created_at=from_ms(to_ms(now())),
-                by="api",
-            )
-        )
-
-
-def _records(scene: Scene) -> None:
-    scene.submit(scene.bizs[0], scene.pages("records", 1_000), "records")
-
-
-def _seeds(scene: Scene) -> None:
-    for biz in scene.bizs:
-        scene.submit(biz, scene.pages("links", 200), "links")
-    dispatcher = open_seed_dispatcher(scene.parts, open_submissions(scene.parts))
-    for biz in scene.bizs:
-        specs = [SeedSpec(url=url, rule="links") for url in scene.pages("links", BATCH_LIMIT)]
-        add_seeds(dispatcher, scene.tree, OTHER, biz, specs, now())
-
-
-def _dead_letters(scene: Scene) -> None:
-    scene.submit(scene.bizs[0], scene.pages("gone", 5_000))
-
-
-#: The eleven ways, in the issue's words.
-WAYS: Final[dict[str, Callable[[Scene], None]]] = {
-    "bizs": _bizs,
-    "entries": _entries,
-    "rules": _rules,
-    "robots": _robots,
-    "trials": _trials,
-    "hosts": _hosts,
-    "back-off": _backing_off,
-    "jobs": _jobs,
-    "records": _records,
-    "seeds": _seeds,
-    "dead letters": _dead_letters,
-}
 #: All of them at once.
 ALL: Final = "all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """The victim's pages a second, and the wait that one in twenty of its single pages exceeds."""
+    """The victim's pages a second, and the wait that one in twenty of its single pages exceeds.
+
+    Of ``asked`` single pages ``unserved`` were not done when the run ended: these have waited for
+    at least as long as they were waited for.
+    """
 
     per_second: float
     p95_seconds: float
+    asked: int
+    unserved: int
     #: How many requests of the other tenant are in each state, at the end.
     others: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """The victim beside the harmless tenant, and beside the hostile one right after."""
+
+    fair: Kept
+    kept: Kept
+
+    @property
+    def share(self) -> float:
+        """The part of its pages a second that the victim keeps."""
+        return self.kept.per_second / self.fair.per_second
+
+    @property
+    def wait_ratio(self) -> float:
+        """The victim's waits, beside what they would be."""
+        return self.kept.p95_seconds / self.fair.p95_seconds
+
+    def __str__(self) -> str:
+        late = f", {self.kept.unserved} of {self.kept.asked} unserved" if self.kept.unserved else ""
+        return (
+            f"{self.share:.2f} of its pages ({self.kept.per_second:.0f} a second of "
+            f"{self.fair.per_second:.0f}), {self.wait_ratio:.2f} times its waits "
+            f"({self.kept.p95_seconds:.1f} s of {self.fair.p95_seconds:.1f}){late}"
+        )
 
 
 def tree_of(bizs: int) -> Tree:
@@ -229,7 +111,7 @@ def tree_of(bizs: int) -> Tree:
         generation = Generation(
             starts_at=datetime(2025, 1, 1, tzinfo=UTC), nodes=("main",), databases=(name,)
         )
-        return Biz(generations=(generation,), rules=_RULES, fetch=FetchLimits(per_host=64))
+        return Biz(generations=(generation,), rules=RULES, fetch=FetchLimits(per_host=64))
 
     return Tree(
         revision="1",
@@ -249,40 +131,35 @@ def ways(scale: Scale) -> tuple[str, ...]:
 
 def run(bench: Bench) -> Found:
     """Measure all ways at once, and each alone where there is time."""
-    shares, waits, details = compared(bench, ways(bench.scale))
+    pairs = compared(bench, ways(bench.scale))
+    shares = {way: found[0].share for way, found in pairs.items()}
+    everything = pairs[ALL][0]
     figures = {
-        "isolation_victim_share": shares[ALL],
-        "isolation_p95_wait_ratio": waits[ALL],
+        "isolation_victim_share": everything.share,
+        "isolation_p95_wait_ratio": everything.wait_ratio,
         "isolation_worst_way_share": min(shares.values()),
     }
-    worst = min(shares, key=shares.__getitem__)
-    told = ", ".join(f"{way} {share:.2f}" for way, share in shares.items())
-    return Found(
-        figures=figures,
-        details={"isolation": details},
-        notes=[f"a tenant's share beside a hostile one, by way: {told}; the worst is {worst}"],
-    )
+    details = {way: [msgspec.to_builtins(one) for one in found] for way, found in pairs.items()}
+    told = [f"a tenant beside a hostile one, {way}: {found[0]}" for way, found in pairs.items()]
+    return Found(figures=figures, details={"isolation": details}, notes=told)
 
 
 def compared(
-    bench: Bench, chosen: Sequence[str]
-) -> tuple[dict[str, float], dict[str, float], dict[str, Any]]:
-    """Measure ways, each beside a harmless tenant: shares, ratios of waits, and all there is."""
-    shares: dict[str, float] = {}
-    waits: dict[str, float] = {}
-    details: dict[str, Any] = {}
+    bench: Bench, chosen: Sequence[str], rounds: int = 1, until: float = float("inf")
+) -> dict[str, list[Pair]]:
+    """Measure ways, each beside a harmless tenant; none is begun after ``until``."""
+    pairs: dict[str, list[Pair]] = {way: [] for way in chosen}
     with running_site(bench.scale.pages, FAR) as site, hostile_site() as port:
-        for way in chosen:
+        for way in [way for _ in range(rounds) for way in chosen]:
+            if time.monotonic() >= until:
+                bench.tick(f"{way}: not begun, the time is up")
+                continue
             fair = _scene(bench, site, port, None)
             bench.tick(f"harmless: {fair.per_second:.0f} pages a second")
             kept = _scene(bench, site, port, way)
-            shares[way] = kept.per_second / fair.per_second
-            waits[way] = kept.p95_seconds / fair.p95_seconds
-            details[way] = [msgspec.to_builtins(one) for one in (fair, kept)]
-            bench.tick(
-                f"{way}: {shares[way]:.2f} of its pages, {waits[way]:.2f} times its waits; {kept}"
-            )
-    return shares, waits, details
+            pairs[way].append(Pair(fair=fair, kept=kept))
+            bench.tick(f"{way}: {pairs[way][-1]}; {kept.others}")
+    return pairs
 
 
 @contextmanager
@@ -311,14 +188,54 @@ def _scene(bench: Bench, site: Site, port: str, way: str | None) -> Kept:
         scene = Scene(parts, tree, port, bench.scale.isolation_part)
         if way is None:
             _submit(parts, tree, OTHER, scene.bizs[0], urls[1::2])
-        for name, harm in WAYS.items():
-            if way in (name, ALL):
-                harm(scene)
-        with _worker(bench, tree):
+        harms = [harm for name, harm in WAYS.items() if way in (name, ALL)]
+        for harm in harms:
+            harm(scene)
+        more = iter(site.urls(4 * bench.scale.isolation_pages))
+        with _worker(bench, tree), _waves(bench, scene, harms, more):
             return _measured(bench, parts, tree, site)
     finally:
         parts.redis.close()
         parts.nodes.close()
+
+
+@contextmanager
+def _waves(
+    bench: Bench,
+    scene: Scene,
+    harms: Sequence[Callable[[Scene], None]],
+    more: Iterator[str],
+) -> Iterator[None]:
+    """Have work of the other tenant come until the context ends, harmless but for its harms."""
+    over, failed = threading.Event(), list[Exception]()
+    # Connections of its own, as this is another thread.
+    parts = BenchParts(bench.addresses, scene.tree, "router")
+    scene = replace(scene, parts=parts, wave=WAVE_PART)
+    each = max(1, int(bench.scale.isolation_pages * WAVE_PART))
+
+    def come() -> None:
+        try:
+            while not over.wait(WAVE_SECONDS):
+                for harm in harms:
+                    harm(scene)
+                    if over.is_set():
+                        break
+                if not harms:
+                    _submit(parts, scene.tree, OTHER, scene.bizs[0], list(islice(more, each)))
+        except Exception as error:  # noqa: BLE001  it is raised where the run ends
+            failed.append(error)
+
+    thread = threading.Thread(target=come, name="waves")
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        parts.redis.close()
+        parts.nodes.close()
+    if failed:
+        raise BenchError("no more work came") from failed[0]
 
 
 def _submit(parts: BenchParts, tree: Tree, tenant: str, biz: str, urls: Sequence[str]) -> None:
@@ -358,23 +275,32 @@ def _measured(bench: Bench, parts: BenchParts, tree: Tree, site: Site) -> Kept:
     with pymongo.MongoClient[dict[str, Any]](bench.addresses.mongo, tz_aware=True) as mongo:
         time.sleep(WARM_SECONDS)
         before, began = _done(mongo, BACKLOG), time.monotonic()
-        asked, until = 0, began + bench.scale.isolation_seconds
+        asked: list[float] = []
+        until = began + bench.scale.isolation_seconds
         while time.monotonic() < until:
-            asked += 1
-            url = f"http://127.0.0.1:{site.port}/{site.names[0]}?asked={asked}"
+            asked.append(time.monotonic())
+            url = f"http://127.0.0.1:{site.port}/{site.names[0]}?asked={len(asked)}"
             _submit(parts, tree, VICTIM, ASKED, [url])
             time.sleep(ASK_SECONDS)
         done, seconds = _done(mongo, BACKLOG) - before, time.monotonic() - began
         if before + done >= bench.scale.isolation_pages:
             raise BenchError("the victim's backlog was too short")
-        latest = time.monotonic() + LATE_SECONDS
-        while _done(mongo, ASKED) < asked and time.monotonic() < latest:
+        latest = time.monotonic() + bench.scale.isolation_late_seconds
+        while _done(mongo, ASKED) < len(asked) and time.monotonic() < latest:
             time.sleep(0.05)
+        ended = time.monotonic()
         waits = list(_waits(mongo))
         hostile = _ends(mongo, tree)
-    waits += [LATE_SECONDS] * (asked - len(waits))
-    p95 = percentile(waits, 95)
-    return Kept(per_second=max(done, 1) / seconds, p95_seconds=p95, others=hostile)
+    unserved = len(asked) - len(waits)
+    # The latest were asked for last; each of them waits for longer than till now.
+    waits += [ended - at for at in asked[len(asked) - unserved :]]
+    return Kept(
+        per_second=max(done, 1) / seconds,
+        p95_seconds=percentile(waits, 95),
+        asked=len(asked),
+        unserved=unserved,
+        others=hostile,
+    )
 
 
 def _requests(mongo: "pymongo.MongoClient[dict[str, Any]]", biz: str) -> Any:
@@ -410,18 +336,25 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("ways", nargs="*", choices=[*WAYS, ALL], default=[ALL, *WAYS])
-    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=1, help="pairs of each way")
+    parser.add_argument("--full", action="store_true", help="on the full run's scale")
+    parser.add_argument("--seconds", type=float, default=1_200.0, help="begin pairs for so long")
     arguments = parser.parse_args()
     with RedisServer() as redis, MongoServer() as mongo:
         bench = Bench(
             addresses=Addresses(redis=redis.url, mongo=mongo.uri),
-            scale=QUICK,
+            scale=FULL if arguments.full else QUICK,
             out=Path(),
             peers=None,
             tick=lambda what: print(f"{time.strftime('%X')} {what}", flush=True),
         )
-        for _ in range(arguments.rounds):
-            compared(bench, arguments.ways)
+        until = time.monotonic() + arguments.seconds
+        pairs = compared(bench, arguments.ways, arguments.rounds, until)
+    for way, found in pairs.items():
+        if found:
+            share = statistics.median(one.share for one in found)
+            wait = statistics.median(one.wait_ratio for one in found)
+            print(f"{way}: share {share:.2f}, p95 ratio {wait:.2f}, of {len(found)} pairs")
 
 
 if __name__ == "__main__":

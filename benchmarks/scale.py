@@ -52,6 +52,7 @@ class Scale:
     match_items: int
     isolation_pages: int
     isolation_seconds: float
+    isolation_late_seconds: float
     isolation_part: float
     isolation_each: bool
 
@@ -101,6 +102,8 @@ FULL: Final = Scale(
     match_items=5_000,
     isolation_pages=8_000,
     isolation_seconds=6.0,
+    # What was asked for is waited for so long; what is not done then is called unserved.
+    isolation_late_seconds=30.0,
     # Of 5,000,000 submissions, and tasks of a job.
     isolation_part=0.01,
     isolation_each=True,
@@ -149,6 +152,7 @@ QUICK: Final = Scale(
     match_items=500,
     isolation_pages=5_000,
     isolation_seconds=4.0,
+    isolation_late_seconds=10.0,
     isolation_part=0.002,
     isolation_each=False,
 )

@@ -4,8 +4,9 @@ import itertools
 
 import pytest
 
-from benchmarks.isolation import ALL, OTHER, VICTIM, WAYS, Scene, tree_of, ways
+from benchmarks.isolation import ALL, VICTIM, Kept, Pair, tree_of, ways
 from benchmarks.isolation_site import LINKS, links_of, page_of
+from benchmarks.isolation_ways import OTHER, WAYS, Scene
 from benchmarks.scale import FULL, QUICK
 
 
@@ -48,3 +49,24 @@ def test_pages_say_how_long_they_are(kind, status):
 
     assert head.startswith(b"HTTP/1.1 " + status)
     assert f"Content-Length: {len(body)}".encode() in head
+
+
+def kept(per_second=10.0, p95_seconds=1.0, unserved=0):
+    return Kept(
+        per_second=per_second, p95_seconds=p95_seconds, asked=20, unserved=unserved, others={}
+    )
+
+
+def test_a_pair_tells_its_share_and_waits_and_what_was_never_served():
+    pair = Pair(fair=kept(), kept=kept(9.0, 1.5))
+    assert (pair.share, pair.wait_ratio) == (0.9, 1.5)
+    assert "unserved" not in str(pair)
+
+    assert str(Pair(fair=kept(), kept=kept(9.0, 8.0, 3))).endswith(", 3 of 20 unserved")
+
+
+def test_of_what_is_done_at_first_a_wave_brings_a_part():
+    scene = Scene(None, tree_of(1), "8000", 1.0, wave=0.02)
+
+    assert scene.many(1_000) == 20
+    assert scene.many(1) == 1
