@@ -45,4 +45,8 @@ def test_every_benchmark_runs_from_start_to_finish_without_the_peers(tmp_path, p
     # Counted, not timed, but for the time that they are counted in.
     bounded = {"fleet_bytes_per_worker", "fleet_calls_growth", "fleet_home_per_s"}
     assert all(one.reached(found[one.key]) for one in FIGURES if one.key in bounded), found
+    # Of few workers one share each is more than a hundredth of the quota.
+    details = json.loads((tmp_path / "quick-details.json").read_text())
+    quotas = details["quotas"].values()
+    assert all(one["overshoot"] <= one["allowed"] for one in quotas), details["quotas"]
     assert "functions.router.handler" in (tmp_path / "imports_router.txt").read_text()
