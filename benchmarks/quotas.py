@@ -214,9 +214,7 @@ class Scene:
         self.connection.client.delete(*ledger_keys(self.limit, self.window))
         return {
             "overshoot": max(0, used - most) / most,
-            "allowed": bound(
-                most, [one.largest for one in gone], is_rate=self.limit.account.is_rate
-            ),
+            "allowed": bound(most, [one.largest for one in gone], is_rate=is_rate),
             "undershoot": max(0, most - used) / most,
             "messages": self.messages / busy_seconds,
             "writes": self.ceilings.writes / busy_seconds,
