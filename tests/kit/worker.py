@@ -20,6 +20,7 @@ from crawlfleet.worker.heartbeat import Heartbeat
 from crawlfleet.worker.in_flight import (
     DEFERRED_BATCHES,
     DEFERRED_BYTES,
+    InFlight,
     Stopper,
     UnconfirmedLeases,
 )
@@ -28,7 +29,7 @@ from crawlfleet.worker.ownership import renew_leases
 from crawlfleet.worker.ready_queues import REST_MS, ReadyQueues
 from crawlfleet.worker.session import GIVE_UP, HAND_BACK, Session, WorkerServices
 from crawlfleet.worker.settler import Settler
-from crawlfleet.worker.shares import TenantShares, TenantSlots, store_cost
+from crawlfleet.worker.shares import HEAVY_BYTES, TenantShares, TenantSlots, store_cost
 from crawlfleet.worker.telemetry import QUEUES, Telemetry, ThroughputMeter
 from crawlfleet.worker.tracing import Traces
 from crawlfleet.worker.usage_meter import FORGET_SECONDS, Idle, UsageMeter, travelled

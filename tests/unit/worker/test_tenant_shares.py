@@ -11,8 +11,10 @@ from tests.fakes.fetching import MemoryFetcher
 from tests.kit.config import Tenant
 from tests.kit.kernel import FairParts, QueueKey
 from tests.kit.politeness import LocalScheduler
-from tests.kit.requests import Submission
+from tests.kit.requests import Done, Submission
 from tests.kit.worker import (
+    HEAVY_BYTES,
+    InFlight,
     SteadyTime,
     TenantShares,
     TenantSlots,
@@ -166,6 +168,41 @@ def test_what_holds_up_all_others_counts(phase):
     shares.spend(QueueKey("acme", "docs", "main"), phase, 1.0)
 
     assert shares.order(tree, ["acme", "default"], {}) == ["default", "acme"]
+
+
+def test_memory_for_what_is_to_be_written_counts_by_bytes_and_seconds(world):
+    """Giant records take it from others, however few requests they are of."""
+    now = [0.0]
+    shares, tree = TenantShares(SteadyTime(lambda: now[0])), make_tree()
+    shares.order(tree, ["acme", "default"], {})
+    shares.holds("acme", HEAVY_BYTES // 2)
+    now[0] += 4.0
+    shares.holds("acme", -HEAVY_BYTES // 2)
+    now[0] += 60.0
+    shares.charge("default", 1.9)
+    assert shares.order(tree, ["acme", "default"], {}) == ["default", "acme"]
+    shares.charge("default", 0.2)
+    assert shares.order(tree, ["acme", "default"], {}) == ["acme", "default"]
+
+
+def test_outcomes_weigh_from_their_end_until_they_are_written(world):
+    divided(world)
+    flood(world)
+    parts = Parts(world)
+    held: Counter[str] = Counter()
+    in_flight = InFlight(lambda tenant, change: held.update({tenant: change}))
+    for one in parts.leases.take().leased:
+        one.weight = 1_000
+        in_flight.add(one)
+        in_flight.end(one, Done(()))
+    tenant = one.queue_key.tenant
+    assert held == {tenant: 1_000 * BATCH}
+    assert (in_flight.weight, in_flight.weight_of(tenant)) == (1_000 * BATCH,) * 2
+
+    for one in in_flight.all():
+        in_flight.drop(one)
+
+    assert (in_flight.weight, held.total()) == (0, 0)
 
 
 def test_storing_counts_by_what_it_takes_most_of_its_places_or_of_the_processor():

@@ -37,6 +37,7 @@ from crawlfleet.requests.models import SCRAPY_META, Coverage, Link, Record, Skip
 from crawlfleet.requests.visits import Visit
 from crawlfleet.worker.ownership import Ownership
 from crawlfleet.worker.session import Session
+from crawlfleet.worker.shares import HEAVY_BYTES
 from crawlfleet.worker.telemetry import Telemetry
 from crawlfleet.worker.tracing import AttemptTrace
 
@@ -45,9 +46,7 @@ NOT_READY: Final[Mapping[type[errors.NotReadyError], str]] = {
     errors.NoProxyError: "proxies",
     errors.NoReaderError: "reader",
 }
-#: No page of a tenant is read while its outcomes that are still to be written take more than about
-#: its part of this, by its share; of nobody while those of all take so many times as much.
-HEAVY_BYTES: Final = 64_000_000
+#: Outcomes of all tenants that are to be written take so many times as much as one's may, at most.
 MOST_OVER: Final = 1.5
 HEAVY_PAUSE_SECONDS: Final = 0.1
 #: What a record takes beside its text, and a link with it.

@@ -5,7 +5,7 @@ The states of a lease and its ends are listed in :mod:`crawlfleet.worker.leases`
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Collection, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Final, NamedTuple, TypeVar
@@ -35,10 +35,11 @@ class InFlight:
     """The leased requests of a worker. Used from its event loop, where nothing else is said.
 
     ``ended`` counts outcomes that are still to be written, ``weight`` their bytes, about, and
-    :meth:`weight_of` those of one tenant.
+    :meth:`weight_of` those of one tenant; ``weighed`` is called as they change.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, weighed: Callable[[str, int], None] = lambda _tenant, _change: None) -> None:
+        self._weighed = weighed
         self._leased: dict[LeasedRequest, Outcome | None] = {}
         self._by_id: dict[tuple[QueueKey, RequestId], LeasedRequest] = {}
         self._running: set[LeasedRequest] = set()
@@ -159,7 +160,10 @@ class InFlight:
         return [leased for leased in open_ones if leased not in self._running]
 
     def _weigh(self, leased: LeasedRequest, change: int) -> None:
+        if not change:
+            return
         tenant = leased.queue_key.tenant
+        self._weighed(tenant, change)
         self._weights[tenant] += change
         if not self._weights[tenant]:
             del self._weights[tenant]

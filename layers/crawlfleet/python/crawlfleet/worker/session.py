@@ -169,9 +169,9 @@ class Session:
         self.services = services
         self.worker = worker
         self.report = WorkReport(worker=worker)
-        self.in_flight = InFlight()
-        self.stopper = Stopper()
         self.shares = TenantShares(services.steady)
+        self.in_flight = InFlight(self.shares.holds)
+        self.stopper = Stopper()
         self.account = Account(self.shares)
         self._parsers = TenantSlots(PARSED_AT_ONCE, self.shares.first, self.is_shared)
         #: Pages of spiders that are being read.

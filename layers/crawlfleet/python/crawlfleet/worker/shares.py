@@ -8,13 +8,16 @@ no command to Redis and no counter that workers share. What a tenant takes is se
 - of its event loop, which reads pages one after another, and of what leases: each second whole;
 - of what stores outcomes, divided by how many do; or of the processor, where that takes longer, as
   for a page with a thousand links: nothing else goes on here meanwhile;
-- of what makes requests of its seeds, and of the processor where its sites' robots.txt is parsed.
+- of the memory for outcomes that are to be written, each second of a byte, divided by how many
+  there may be;
+- of what makes requests of its seeds and tasks of its jobs, and of the processor where its sites'
+  robots.txt is parsed.
 
 Where a few things go on at once, of storing and of parsing, :class:`TenantSlots` says whose.
 
-Runners' seconds count as they pass. What is leased and has not ended is charged what requests of
-its tenant took on average; its end takes that back. Of what waits for a runner the tenant that took
-least by its share has the next one.
+Seconds of runners and of memory count as they pass. What is leased and has not ended is charged
+what requests of its tenant took on average; its end takes that back. Of what waits for a runner the
+tenant that took least by its share has the next one, but for runners that are kept for others.
 
 Of the requests in flight a tenant has a part by its share among those who have work, or all while
 no other has any. Beyond its part it is leased nothing once the worker is full; who comes then is
@@ -36,6 +39,9 @@ from crawlfleet.kernel.time import SteadyTime
 
 #: Queues whose outcomes are stored at once.
 SETTLED_QUEUES: Final = 3
+#: No page of a tenant is read while its outcomes that are still to be written take more than about
+#: its part of this, by its share.
+HEAVY_BYTES: Final = 64_000_000
 #: Phases of which each second is one of the worker, as no other tenant has it.
 WHOLE: Final = frozenset(("lease", "claim", "turn", "extract"))
 #: What a request takes of a runner until any of its tenant has ended, and how fast that is learnt.
@@ -69,6 +75,7 @@ class TenantShares:
         self._fair = FairShares[str]()
         self._shares: dict[str, float] = {}
         self._running: Counter[str] = Counter()
+        self._bytes: Counter[str] = Counter()
         self._guess: dict[str, float] = {}
         #: How many runners there are; the worker changes it as its configuration does.
         self.runners = 1
@@ -98,6 +105,14 @@ class TenantShares:
                 del self._running[tenant]
             before = self._guess.get(tenant, GUESS_SECONDS)
             self._guess[tenant] = before + (seconds - before) * LEARNT_PART
+
+    def holds(self, tenant: str, change: int) -> None:
+        """Note that a tenant's outcomes that are to be written take so many bytes more, or less."""
+        with self._lock:
+            self._pass()
+            self._bytes[tenant] += change
+            if not self._bytes[tenant]:
+                del self._bytes[tenant]
 
     def order(self, tree: Tree, ready: Iterable[str], in_flight: Mapping[str, int]) -> list[str]:
         """Return the tenants with work that is ready: first the one that took least."""
@@ -149,11 +164,13 @@ class TenantShares:
         }
 
     def _pass(self) -> None:
-        """Charge the runners' seconds since this was last called."""
+        """Charge the seconds of runners and of memory since this was last called."""
         now = self._now()
         passed, self._at = now - self._at, now
         for tenant, count in self._running.items():
             self._charge(tenant, count * passed / self.runners)
+        for tenant, count in self._bytes.items():
+            self._charge(tenant, count * passed / HEAVY_BYTES)
 
     def _charge(self, tenant: str, cost: float) -> None:
         self._fair.spend(tenant, self._shares.get(tenant, 1.0), cost)
