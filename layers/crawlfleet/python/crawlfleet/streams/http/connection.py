@@ -6,9 +6,10 @@ and redirects are followed by hand. What is sent for one origin goes to no other
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 import aiohttp
+import msgspec
 from yarl import URL
 
 from crawlfleet.crawling.fetching import connections
@@ -20,6 +21,8 @@ from crawlfleet.kernel.urls import is_public
 
 CONNECT_SECONDS: Final = 10.0
 MOST_REDIRECTS: Final = 5
+#: What the API of a stream may answer: a list of all rules is some hundred bytes a rule.
+MOST_ANSWER_BYTES: Final = 16_000_000
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _GUARDED: Final = "the check of addresses has come into force; the stream is connected to anew"
 
@@ -30,6 +33,15 @@ class StatusError(errors.FetchError):
     def __init__(self, status: int, asked_seconds: float | None) -> None:
         super().__init__(f"answered {status}", status=status)
         self.asked_seconds = asked_seconds or 0.0
+
+
+class Answer(NamedTuple):
+    """An answer of the API of a stream: an object, and the seconds that it asks to wait for."""
+
+    status: int
+    said: dict[str, Any]
+    headers: Mapping[str, str]
+    asked_seconds: float
 
 
 class StreamClient:
@@ -106,8 +118,53 @@ class StreamClient:
             return OpenStream(response, _always if is_guarded else self._allow_private)
         raise errors.TooLargeError(f"more than {MOST_REDIRECTS} redirects")
 
+    async def ask(
+        self,
+        method: str,
+        url: URL,
+        headers: Mapping[str, str],
+        seconds: float,
+        body: object = None,
+    ) -> "Answer":
+        """Ask the API of a stream, which answers an object of JSON within so many seconds.
+
+        Redirects are not followed: what is sent is for this origin.
+
+        Raises:
+            FetchError: there is no connection, no answer in time, or none of JSON.
+        """
+        sent = dict(headers) if body is None else {**headers, "Content-Type": "application/json"}
+        data = None if body is None else msgspec.json.encode(body)
+        response, _ = await self._ask(url, sent, seconds, method, data)
+        try:
+            async with asyncio.timeout(seconds):
+                found = await response.content.read(MOST_ANSWER_BYTES + 1)
+                while not response.content.at_eof() and len(found) <= MOST_ANSWER_BYTES:
+                    found += await response.content.read(MOST_ANSWER_BYTES + 1 - len(found))
+        except Exception as error:
+            raise connections.translated(error) from error
+        finally:
+            response.close()
+        if len(found) > MOST_ANSWER_BYTES:
+            raise errors.TooLargeError(f"answers more than {MOST_ANSWER_BYTES} bytes")
+        try:
+            said = msgspec.json.decode(found) if found.strip() else {}
+        except (msgspec.DecodeError, RecursionError, UnicodeError):
+            said = None
+        if not isinstance(said, dict):
+            if response.status < 300:
+                raise errors.ServerFaultError("answers what is no object of JSON")
+            said = {}
+        asked = retry_after_seconds(response.headers.get("Retry-After"), self._clock())
+        return Answer(response.status, said, dict(response.headers), asked or 0.0)
+
     async def _ask(
-        self, url: URL, headers: Mapping[str, str], seconds: float
+        self,
+        url: URL,
+        headers: Mapping[str, str],
+        seconds: float,
+        method: str = "GET",
+        data: bytes | None = None,
     ) -> tuple[aiohttp.ClientResponse, bool]:
         if not self._may_ask(url.port or 0):
             message = f"port {url.port} is none that may be asked (ports of the stage)"
@@ -116,9 +173,11 @@ class StreamClient:
         connections.first_byte_seconds.set(seconds)
         connections.tell_peer.set(_untold)
         try:
-            return await self._session(is_guarded).get(
+            return await self._session(is_guarded).request(
+                method,
                 url,
                 headers=headers,
+                data=data,
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS),
             ), is_guarded
