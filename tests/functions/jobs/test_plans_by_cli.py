@@ -140,7 +140,7 @@ def test_a_schedule_is_put_previewed_paused_resumed_run_and_deleted(crawlfleet):
         crawlfleet("schedule", "run", BIZ, "nightly"),
         1,
         run["job"],
-        f"crawlfleet job show {BIZ} JOB",
+        f"crawlfleet job show {BIZ} {run['job']}",
     )
     shown = crawlfleet("schedule", "show", BIZ, "nightly")
     for words in ("kind=old", "queue"):

@@ -252,7 +252,7 @@ def test_a_job_that_is_none_is_reported_what_a_job_is(crawlfleet, api):
 
     assert done.code == 4
     assert "no job x" in done.err
-    assert "`submit --job`" in done.err
+    assert "`crawlfleet job list news`" in done.err
     assert "30 days" in done.err
     assert "crawlfleet requests" not in done.err
 

@@ -177,7 +177,9 @@ def test_a_page_of_the_web_is_read_as_robots_txt_and_its_address_allow(crawlflee
     )
     assert done.code == 0, done.err
     assert "allow_private_addresses: true" in (tmp_path / "a/stage.yaml").read_text()
-    assert f"crawlfleet submit host-127-0-0-1 {site.url}/list --rule list --wait" in done.err
+    assert (
+        f"crawlfleet job start host-127-0-0-1 --rule list --url {site.url}/list --wait" in done.err
+    )
 
     site.robots = (200, b"User-agent: *\nDisallow: /")
     denied = crawlfleet(
@@ -209,5 +211,6 @@ def test_the_next_commands_can_be_pasted_into_a_shell(crawlfleet, tmp_path, site
 
     commands = [shlex.split(line) for line in done.err.splitlines() if "  crawlfleet " in line]
     assert ["crawlfleet", "config", "validate", str(folder)] in commands
-    [submit] = [words for words in commands if words[1] == "submit"]
-    assert submit[2:4] == ["shop", page]
+    # The list follows its further pages, which a submission does not wait for.
+    [start] = [words for words in commands if words[1:3] == ["job", "start"]]
+    assert start[3:] == ["shop", "--rule", "list", "--url", page, "--wait"]

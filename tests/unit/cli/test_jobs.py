@@ -197,6 +197,37 @@ def test_the_end_of_a_job_says_for_which_reasons_its_tasks_died_the_most_frequen
     assert "--current-rule" not in gone
 
 
+def test_a_job_whose_pages_gave_no_record_says_so_and_whether_they_led_on(crawlfleet, api):
+    for name in ("june", "may", "dead"):
+        api.jobs.keep(name, size=2)
+    one = Coverage(pages=2, records=2, fields=dict.fromkeys(RULE.fields, 2))
+    api.jobs.read["may"] = tuple(covered(make_biz(rules={"page": RULE}), {"page": one}))
+    api.jobs.dead["dead"] = 2
+    crawlfleet("submit", "news", "https://example.org/1", "--job", "june")
+    for request in api.requests.values():
+        request |= {"state": "done", "rule": "article"}
+
+    june, may, dead = (
+        " ".join(crawlfleet("job", "wait", "news", name).err.split())
+        for name in ("june", "may", "dead")
+    )
+
+    assert "no page of it gave a record, and none led on to another: `crawlfleet rule" in june
+    assert "rule try article https://example.org/1 --remote --biz news" in june
+    assert "no page" not in may
+    assert "no page" not in dead
+
+
+def test_a_job_without_pages_is_told_the_options_that_give_some():
+    said = "is missing, and so is a spider; the rule names no URLs to begin with"
+
+    for command in ("job", "schedule"):
+        code, hint = judge(InvalidRequestError.of("start", said), command)
+
+        assert code == 2
+        assert {"--url", "--file", "--spider"} <= {*re.findall(r"--[a-z]+", hint)}
+
+
 RULE = Rule(fields={name: Field(css=name) for name in ("title", "price", "sku")})
 READ = Coverage(pages=126, records=126, fields={"title": 126, "price": 2, "sku": 0})
 
@@ -433,7 +464,7 @@ def test_an_api_that_says_nothing_of_when_it_counted_is_followed_too(crawlfleet,
     api.jobs.whole = lambda job: {**whole(job), "counts": {}, "open": None, "counted_at": None}
     api.jobs.keep("june", size=1)
 
-    assert crawlfleet("job", "wait", "news", "june").err == "june running\n"
+    assert crawlfleet("job", "wait", "news", "june").err.startswith("june running\n")
 
 
 def test_a_job_that_was_cancelled_has_no_rate(crawlfleet, api):

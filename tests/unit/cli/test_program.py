@@ -86,6 +86,16 @@ def test_an_unknown_command_is_a_error_of_usage(crawlfleet):
     assert "sumbit" in done.err
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"), [(("jobs",), "job"), (("job", "lst"), "list"), (("config", "pul"), "pull")]
+)
+def test_an_unknown_command_is_told_those_there_are_the_closest_first(crawlfleet, words, meant):
+    done = crawlfleet(*words)
+
+    assert done.code == 2
+    assert f"No such command {words[-1]!r}; there are {meant}, " in done.err
+
+
 def test_the_version_is_reported(crawlfleet):
     assert crawlfleet("version", "--json").json()["crawlfleet"] == VERSION
     assert VERSION in crawlfleet("version").out

@@ -6,7 +6,11 @@ import re
 import pytest
 
 from tests.kit.api_server import BIZ, FIRST_ID, Fault, record
+from tests.kit.config import Field, Rule
 from tests.kit.jobs import JobState
+from tests.kit.records import covered
+from tests.kit.requests import Coverage
+from tests.kit.worlds.memory import make_biz
 
 URL = "https://example.org/a"
 
@@ -36,6 +40,15 @@ def test_a_request_is_shown_with_its_timeline(crawlfleet, three):
     assert (
         crawlfleet("status", BIZ, str(FIRST_ID), "--json").json()["timeline"][0]["by"] == "router"
     )
+
+
+@pytest.mark.parametrize("command", [("status",), ("cancel",), ("dead", "show")])
+def test_a_url_in_the_place_of_an_id_is_told_which_commands_take_one(crawlfleet, api, command):
+    done = crawlfleet(*command, BIZ, "https://example.org/1")
+
+    assert done.code == 2
+    assert f"`crawlfleet requests {BIZ} --url https://example.org/1`" in done.err
+    assert f"`crawlfleet explain {BIZ} https://example.org/1`" in done.err
 
 
 def test_an_unknown_request_ends_with_its_own_code(crawlfleet, api):
@@ -537,6 +550,38 @@ def test_a_filter_by_a_job_or_a_rule_that_there_is_not_says_so_and_names_what_th
     assert "there is no rule or spider 'artcle'; this biz has article" in rule.err
     assert "there is no" not in known.err
     assert job.out == known.out == ""
+
+
+def test_a_filter_by_a_field_that_no_record_has_says_so_and_names_those_there_are(crawlfleet, api):
+    api.records = []
+    price = {"name": "price", "count": 3, "share": 1.0}
+    api.findings.coverage = [{"rule": "article", "version": "1", "fields": [price]}]
+
+    wrong = crawlfleet("records", BIZ, "--field", "prise=1")
+    right = crawlfleet("records", BIZ, "--field", "price=1")
+
+    assert (wrong.code, wrong.out) == (0, "")
+    assert "no record has the field 'prise'; they have price" in wrong.err
+    assert "no record has" not in right.err
+
+
+def test_records_of_a_job_of_which_later_runs_have_saved_some_anew_are_said_to_be_what_is_left(
+    crawlfleet, api
+):
+    api.jobs.keep("june")
+    biz = make_biz(rules={"article": Rule(fields={"title": Field(css="title")})})
+    read = {"article": Coverage(pages=3, records=3, fields={"title": 3})}
+    api.jobs.read["june"] = tuple(covered(biz, read))
+    api.records = [{**record(str(FIRST_ID), 0, title="A"), "job": "june"}]
+
+    left = crawlfleet("records", BIZ, "--job", "june")
+    first = crawlfleet("records", BIZ, "--job", "june", "--limit", "1")
+    narrowed = crawlfleet("records", BIZ, "--job", "june", "--since", "1h")
+    api.records += [{**record(str(FIRST_ID + n), n, title="B"), "job": "june"} for n in (1, 2)]
+    whole = crawlfleet("records", BIZ, "--job", "june")
+
+    assert "the job has stored 3 records, and 1 of them are its own still" in left.err
+    assert "its own still" not in first.err + narrowed.err + whole.err
 
 
 def test_an_empty_export_of_an_earlier_run_says_that_later_ones_have_saved_its_records(

@@ -147,6 +147,31 @@ def test_a_schedule_is_paused_resumed_and_run(crawlfleet, api):
     assert crawlfleet("schedule", "run", BIZ, "other").code == 4
 
 
+def test_a_schedule_whose_job_goes_on_names_it_with_what_may_be_done(crawlfleet, api):
+    options = ("--cron", "0 3 * * *", "--rule", "article", "--url", URL, "--overlap", "skip")
+    crawlfleet("schedule", "put", BIZ, "nightly", *options)
+    api.jobs.keep("nightly.now.1", schedule="nightly")
+
+    refused = crawlfleet("schedule", "run", BIZ, "nightly")
+
+    assert refused.code == 1
+    assert f"`crawlfleet job show {BIZ} nightly.now.1`" in refused.err
+    api.jobs.kept.clear()  # it has ended since
+    assert "has not ended" in crawlfleet("schedule", "run", BIZ, "nightly").err
+
+
+def test_a_paused_schedule_that_is_put_anew_is_said_to_fire_again(crawlfleet, api):
+    put = ("schedule", "put", BIZ, "nightly", "--rule", "article", "--url", URL, "--cron")
+
+    first = crawlfleet(*put, "0 3 * * *")
+    crawlfleet("schedule", "pause", BIZ, "nightly")
+    resting = crawlfleet(*put, "0 4 * * *", "--disabled")
+    again = crawlfleet(*put, "0 4 * * *")
+
+    assert "paused" not in first.err + resting.err
+    assert "nightly was paused, and fires again from now on: --disabled" in again.err
+
+
 def test_what_a_schedule_was_before_is_listed(crawlfleet, api):
     options = ("--cron", "0 3 * * *", "--rule", "article", "--url", URL)
     crawlfleet("schedule", "put", BIZ, "nightly", *options)

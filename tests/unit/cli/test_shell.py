@@ -138,6 +138,7 @@ def test_unusual_white_space_is_shown_as_such(shell):
     [
         ("css p[", "field.css: not a CSS selector that lexbor reads, from character 2 on: '['"),
         ("csss h1", "no command 'csss'; there are css"),
+        (".price", "`css SELECTOR` and `xpath EXPRESSION` try what selects"),
         ("css", "an expression is missing"),
         ("then lower", "there is no field yet"),
         ("field {csss: h1}", "is no field of this document; it has css"),

@@ -67,7 +67,7 @@ def test_a_range_is_wide_where_little_is_known_and_says_so() -> None:
 
     assert width(none) > width(one) > width(many)
     assert "nothing was measured yet" in " ".join(none.why)
-    assert "1 earlier runs of it are known" in one.why[0]
+    assert "1 earlier run of it is known" in one.why[0]
 
 
 def test_a_spider_that_never_ran_is_taken_to_read_pages_like_those_of_its_hosts() -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.kit.kernel import StoreUnavailableError, UnknownBizError
+from tests.kit.kernel import NotFoundError, StoreUnavailableError, UnknownBizError
 from tests.kit.schedules import (
     OPEN_JOBS,
     Missed,
@@ -226,6 +226,14 @@ def test_schedules_of_a_biz_that_was_removed_are_shown_and_can_be_ended(world):
         world.planning.of_biz(world.tree, *of_biz)
     with pytest.raises(UnknownBizError):
         world.get()
+
+
+def test_a_schedule_that_there_is_not_is_told_those_there_are(world):
+    world.put()
+    world.put(name="daily")
+
+    with pytest.raises(NotFoundError, match="no schedule called 'dayly'; there are: daily, hourly"):
+        world.get("dayly")
 
 
 def test_what_has_failed_goes_behind_others_that_are_due(world):

@@ -11,6 +11,7 @@ import click
 
 from crawlfleet.cli import console
 from crawlfleet.cli.terminal import printable
+from crawlfleet.kernel.advice import filled
 from crawlfleet.kernel.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -62,6 +63,17 @@ def _is_time(text: str) -> bool:
         return datetime.fromisoformat(text).tzinfo is not None
     except ValueError:
         return False
+
+
+def request_id(ctx: click.Context, _: click.Parameter, value: str) -> str:
+    """Return the id of a request that was given; a URL is named as what it is, a usage error."""
+    if "://" in value:
+        hint = (
+            "a URL is no id: `crawlfleet requests BIZ --url URL` lists its requests, `crawlfleet "
+            "explain BIZ URL` says what became of it"
+        )
+        raise click.BadParameter(filled(hint, {"BIZ": ctx.params.get("biz", "BIZ"), "URL": value}))
+    return value
 
 
 class Choice(NamedTuple):

@@ -11,7 +11,7 @@ import click
 
 from crawlfleet.cli import choice, console
 from crawlfleet.cli.console import Exit
-from crawlfleet.cli.failures import judge
+from crawlfleet.cli.failures import NamingGroup, judge
 from crawlfleet.cli.terminal import say
 from crawlfleet.kernel.errors import CrawlfleetError
 from crawlfleet.requests.outcomes import OF_RULE, REASONS, ROBOTS_DENIED, replay_of
@@ -29,7 +29,7 @@ _LISTED: Final = (
 )
 
 
-@click.group()
+@click.group(cls=NamingGroup)
 def dead() -> None:
     """Read, replay and purge dead letters."""
 
@@ -100,7 +100,7 @@ def _list(shown: "Sequence[DeadLetter]") -> None:
 
 @dead.command()
 @click.argument("biz")
-@click.argument("request_id", metavar="ID")
+@click.argument("request_id", metavar="ID", callback=choice.request_id)
 @console.with_api()
 def show(fleet: "Client", biz: str, request_id: str, as_json: bool) -> int:
     """Show one dead letter with the site's last answer and the beginning of its body."""

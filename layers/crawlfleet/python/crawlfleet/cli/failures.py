@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+import click
+
 from crawlfleet.cli.console import Exit, note
 from crawlfleet.crawling.trials.messages import LARGEST_PAGE
 from crawlfleet.kernel import errors
@@ -13,7 +15,22 @@ from crawlfleet.kernel.errors import (
     InvalidRequestError,
     NotFoundError,
 )
+from crawlfleet.kernel.validation import named
 from crawlfleet.requests.models import JOB_LIFE
+
+
+class NamingGroup(click.Group):
+    """A group of commands that names those there are where one is unknown, the closest first."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command. Raises UsageError (there is none of that name)."""
+        word = args[0] if args else ""
+        if not word.startswith("-") and self.get_command(ctx, word) is None:
+            there = named(self.list_commands(ctx), word)
+            raise click.UsageError(f"No such command {word!r}; there are {there}.", ctx)
+        return super().resolve_command(ctx, args)
 
 
 class NoRoomError(errors.BacklogFullError):
@@ -22,6 +39,14 @@ class NoRoomError(errors.BacklogFullError):
 
 class UnknownJobError(NotFoundError):
     """Nothing was submitted under the job that was asked for, or too long ago."""
+
+
+class RunningError(ConflictError):
+    """A schedule starts no job, as one of its own has not ended."""
+
+    def __init__(self, message: str, job: str) -> None:
+        super().__init__(message)
+        self.job = job
 
 
 class UnknownPageError(NotFoundError):
@@ -54,6 +79,9 @@ _WORDS: Final[Mapping[str, str]] = {
     "url": "URL",
     "urls": "URL",
 }
+#: What the API says of a start that nothing gives, and what gives one.
+_MISSING: Final = "missing, and so"
+_PAGES: Final = "Give pages by --url or --file, or name a --spider that begins by itself."
 #: How the API begins to say that a value is for a place that there is not.
 _NO_PLACE: Final = "there is no such place"
 _SPIDERS: Final = "`crawlfleet spider list BIZ` lists spiders"
@@ -119,9 +147,11 @@ def report(
 
 
 def _waited_for(error: CrawlfleetError) -> dict[str, str]:
-    """Return the names of a job that was waited for in vain: the platform may have named it."""
+    """Return the names of a job that was waited for, or waits: the platform may have named it."""
     from crawlfleet.sdk.errors import WaitTimeoutError
 
+    if isinstance(error, RunningError):
+        return {"JOB": error.job}
     if not isinstance(error, WaitTimeoutError):
         return {}
     return {word: name for word, name in (("BIZ", error.biz), ("NAME", error.job)) if name}
@@ -130,6 +160,11 @@ def _waited_for(error: CrawlfleetError) -> dict[str, str]:
 def _can_be_filled(problem: errors.Problem) -> bool:
     """Tell whether a problem is of what goes into a place that there is."""
     return problem.field.startswith("values.") and not problem.message.startswith(_NO_PLACE)
+
+
+def _is_without_pages(problem: errors.Problem) -> bool:
+    """Tell whether a problem is that nothing says where a job begins."""
+    return problem.field in {"start", "urls"} and _MISSING in problem.message
 
 
 def judge(error: CrawlfleetError, command: str = "") -> tuple[Exit, str]:
@@ -208,8 +243,8 @@ def judge(error: CrawlfleetError, command: str = "") -> tuple[Exit, str]:
         },
         Exit.NOT_FOUND: {
             UnknownJobError: (
-                "A job is what `submit --job` or the fire of a schedule named. Its counters are "
-                f"kept for {JOB_LIFE.days} days after its requests."
+                "`crawlfleet job list BIZ` lists jobs; what a job's ledger counts is kept for "
+                f"{JOB_LIFE.days} days after its requests."
             ),
             UnknownPageError: (
                 "Pages are remembered once they are read, where the biz's document has a "
@@ -232,6 +267,12 @@ def judge(error: CrawlfleetError, command: str = "") -> tuple[Exit, str]:
     ):
         place = names[0].removeprefix("values.").partition("[")[0]
         return Exit.BAD_INPUT, f"`--value {place}=...` fills it; given again, with one more value."
+    if (
+        isinstance(error, InvalidRequestError)
+        and command in {"job", "schedule"}
+        and any(map(_is_without_pages, error.problems))
+    ):
+        return Exit.BAD_INPUT, _PAGES
     if isinstance(error, InvalidRequestError) and all(
         each.field in {"id", "request_id"} for each in error.problems
     ):

@@ -11,6 +11,7 @@ from crawlfleet.cli import console
 from crawlfleet.cli.console import Exit
 from crawlfleet.cli.dead_letters import say_why_dead
 from crawlfleet.cli.demands import demand_of, shown_demand
+from crawlfleet.cli.failures import NamingGroup
 from crawlfleet.cli.following import followed, how_many
 from crawlfleet.cli.place_values import Values, in_words, pages_options
 from crawlfleet.cli.records.coverage import page_without, show_job, warn_of_empty
@@ -37,7 +38,7 @@ _LINK = ("test_url", "seconds_below", "bytes_per_second_above")
 _STATES = ("placing", "expanding", "running", "cancelling", "done", "cancelled", "unplaced")
 
 
-@click.group()
+@click.group(cls=NamingGroup)
 def job() -> None:
     """Start jobs, follow them, cancel them, retry what failed."""
 
@@ -325,7 +326,11 @@ def _advise(fleet: "Client", biz: str, found: "Job") -> None:
     for covered in found.coverage:
         if covered.empty:
             read = _some_records(fleet, biz, found.name, covered.rule)
-            warn_of_empty(biz, [covered], page_without(read, covered.empty))
+            page = page_without(read, covered.empty)
+            if not page:  # later runs have saved its records anew
+                page = _last_page(fleet, biz, found.name, covered.rule).get("URL", "")
+            warn_of_empty(biz, [covered], page)
+    _advise_without_records(fleet, biz, found)
     if found.known_links:
         all_of_them = "`--segment job` reads all"
         if found.by == "submission":
@@ -341,6 +346,31 @@ def _advise(fleet: "Client", biz: str, found: "Job") -> None:
     dead = found.ledger.dead if found.ledger is not None else found.counts.get("dead", 0)
     if dead:
         say_why_dead(fleet, biz, found)
+
+
+def _advise_without_records(fleet: "Client", biz: str, found: "Job") -> None:
+    """Say of a job that its pages gave nothing: a selector that fits none fails none."""
+    ledger = found.ledger
+    if found.state != "done" or ledger is None or not ledger.done:
+        return
+    if any(one.records for one in found.coverage) or found.known_links:
+        return
+    # Of submissions it is not known which pages others have led to.
+    alone = found.by != "submission" and ledger.submitted <= found.size
+    said = "no page of it gave a record" + (", and none led on to another" if alone else "")
+    advice = "`crawlfleet rule try RULE URL --remote --biz BIZ` shows what it finds on one"
+    page = _last_page(fleet, biz, found.name)
+    console.note(f"{said}: {filled(advice, {'BIZ': biz, **page})}")
+
+
+def _last_page(fleet: "Client", biz: str, job: str, rule: str | None = None) -> dict[str, str]:
+    """Return rule and URL of a page of a job that was read late; nothing where none is known."""
+    with suppress(CrawlfleetError):
+        newest = fleet.requests(biz, job=job, state="done", newest_first=True, page_size=_LOOKED_AT)
+        for last in islice(newest, _LOOKED_AT):
+            if rule in {None, last.rule}:
+                return {"RULE": last.rule, "URL": last.url}
+    return {}
 
 
 def _some_records(fleet: "Client", biz: str, job: str, rule: str) -> "list[Record]":

@@ -17,7 +17,7 @@ from click.shell_completion import CompletionItem
 
 from crawlfleet import __version__
 from crawlfleet.cli.console import Exit
-from crawlfleet.cli.failures import report
+from crawlfleet.cli.failures import NamingGroup, report
 from crawlfleet.cli.terminal import say
 from crawlfleet.kernel.errors import CrawlfleetError
 
@@ -67,7 +67,7 @@ COMMANDS: Final[Mapping[str, Place]] = {
     "requests": Place("requests", "requests", "List the requests of a biz."),
     "explain": Place("requests", "explain", "Explain why a request, or a URL, is where it is."),
     "dead": Place("dead_letters", "dead", "Read, replay and purge dead letters."),
-    "seeds": Place("seeds", "seeds", "Offer URLs once a segment; count, release, forget them."),
+    "seeds": Place("seeds", "seeds", "Offer URLs once a segment; list, count, release, forget."),
     "records": Place("records.command", "records", "Read the records of a biz."),
     "stats": Place("requests", "stats", "Show totals, queue, rates and where the time goes."),
     "ledger": Place("requests", "ledger", "Tell where everything is that was ever submitted."),
@@ -102,7 +102,7 @@ COMMANDS: Final[Mapping[str, Place]] = {
 }
 
 
-class LazyGroup(click.Group):
+class LazyGroup(NamingGroup):
     """A group that knows its commands by name and imports one when it is called for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature

@@ -118,7 +118,7 @@ def drawn(biz: str, found: "Stats") -> Any:
 
 @click.command()
 @click.argument("biz")
-@click.argument("request_id", metavar="ID")
+@click.argument("request_id", metavar="ID", callback=choice.request_id)
 @console.with_api()
 def status(fleet: "Client", biz: str, request_id: str, as_json: bool) -> int:
     """Show everything about one request.
@@ -130,7 +130,7 @@ def status(fleet: "Client", biz: str, request_id: str, as_json: bool) -> int:
 
 @click.command()
 @click.argument("biz")
-@click.argument("request_id", metavar="ID")
+@click.argument("request_id", metavar="ID", callback=choice.request_id)
 @console.with_api()
 def cancel(fleet: "Client", biz: str, request_id: str, as_json: bool) -> int:
     """Cancel a request that no worker has begun."""

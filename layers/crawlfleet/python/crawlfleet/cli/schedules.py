@@ -2,6 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -9,12 +11,16 @@ import click
 
 from crawlfleet.cli import console
 from crawlfleet.cli.console import Exit
+from crawlfleet.cli.failures import NamingGroup, RunningError
 from crawlfleet.cli.place_values import Values, in_words, value_option
 from crawlfleet.cli.terminal import say
+from crawlfleet.kernel.errors import ConflictError, CrawlfleetError
 
 if TYPE_CHECKING:
     from crawlfleet.sdk import Client, NextRun, Schedule
 
+#: States of jobs that have not ended.
+_OPEN: Final = ("placing", "expanding", "running", "cancelling")
 #: Fires of which a list says why they have started no job.
 _MOST_REASONS: Final = 10
 _BECAME: Final = defaultdict(
@@ -25,7 +31,7 @@ _BECAME: Final = defaultdict(
 )
 
 
-@click.group()
+@click.group(cls=NamingGroup)
 def schedule() -> None:
     """Manage timed collections."""
 
@@ -143,6 +149,8 @@ def put(
     if start is not None:
         otherwise = "holds no pattern and no urls"
         begin = console.document_in(start, called=f"--start {start}", otherwise=otherwise)
+    if not disabled:
+        _say_paused(fleet, biz, name)
     found = fleet.put_schedule(
         biz,
         name,
@@ -153,6 +161,13 @@ def put(
         **plan,
     )
     return _answer(found, as_json)
+
+
+def _say_paused(fleet: "Client", biz: str, name: str) -> None:
+    """Say of a schedule that rests that it will fire again."""
+    with suppress(CrawlfleetError):  # there is none; or the command itself says what is wrong
+        if not fleet.schedule(biz, name).enabled:
+            console.note(f"{name} was paused, and fires again from now on: --disabled lets it rest")
 
 
 @schedule.command("next")
@@ -210,7 +225,13 @@ def resume(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
 @console.with_api("biz", "name")
 def run(fleet: "Client", biz: str, name: str, idempotency_key: str | None, as_json: bool) -> int:
     """Start a job of a schedule now; its fire times stay as they are."""
-    started = fleet.run_schedule(biz, name, idempotency_key=idempotency_key)
+    try:
+        started = fleet.run_schedule(biz, name, idempotency_key=idempotency_key)
+    except ConflictError as error:
+        open_jobs = fleet.jobs(biz, schedule=name, state=_OPEN, page_size=1)
+        for going in islice(open_jobs, 1):
+            raise RunningError(str(error), going.name) from error
+        raise
     if as_json:
         return console.emit(started)
     say(f"{started.job} {started.state}, {console.counted(started.size, 'task')}")

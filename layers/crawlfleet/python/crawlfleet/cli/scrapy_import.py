@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from crawlfleet.cli.console import Exit, api_options, draw, emit, note, progress, table
+from crawlfleet.cli.failures import NamingGroup
 from crawlfleet.cli.terminal import say
 from crawlfleet.kernel.errors import ConfigError, ConflictError, Problem, StoreError
 from crawlfleet.kernel.names import DEFAULT_TENANT
@@ -34,7 +35,7 @@ _ANY_URL: Final = "https://page.invalid/"
 _OF: Final = {_API: ("biz", "rule", "job"), _SCHEDULER: ("to_redis", "crawl")}
 
 
-@click.group("import")
+@click.group("import", cls=NamingGroup)
 def import_() -> None:
     """Take over what another crawler has queued."""
 

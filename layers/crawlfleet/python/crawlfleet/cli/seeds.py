@@ -8,7 +8,7 @@ import click
 
 from crawlfleet.cli import choice, console
 from crawlfleet.cli.console import Exit
-from crawlfleet.cli.failures import UnknownSegmentError
+from crawlfleet.cli.failures import NamingGroup, UnknownSegmentError
 from crawlfleet.cli.submission import Entries, waiting
 from crawlfleet.cli.terminal import say
 from crawlfleet.kernel.validation import named
@@ -31,7 +31,7 @@ def _chosen(every: str) -> Callable[[console.Command], console.Command]:
     return lambda command: choice.filtered("segment", "state")(with_choice(command))
 
 
-@click.group()
+@click.group(cls=NamingGroup)
 def seeds() -> None:
     """Offer URLs once a segment; see what became of them."""
 

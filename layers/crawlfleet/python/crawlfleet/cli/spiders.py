@@ -8,13 +8,14 @@ import click
 
 from crawlfleet.cli import console
 from crawlfleet.cli.console import Exit
+from crawlfleet.cli.failures import NamingGroup
 from crawlfleet.cli.place_values import Values, in_words, value_option
 
 if TYPE_CHECKING:
     from crawlfleet.sdk import Client, Spider
 
 
-@click.group()
+@click.group(cls=NamingGroup)
 def spider() -> None:
     """Keep spiders: a rule, what it crawls, what it needs."""
 

@@ -8,6 +8,7 @@ import click
 
 from crawlfleet.cli import console
 from crawlfleet.cli.console import Command, Exit
+from crawlfleet.cli.failures import NamingGroup
 from crawlfleet.cli.spending.quotas import quota_of
 from crawlfleet.cli.terminal import say
 
@@ -98,7 +99,7 @@ def _ceiling(text: str) -> tuple[str, float | None]:
     return name, None if not plain else float(plain) if "." in plain else int(plain)
 
 
-@click.group()
+@click.group(cls=NamingGroup)
 def tenant() -> None:
     """Add tenants, change and suspend them, replace their keys. For operators' keys."""
 

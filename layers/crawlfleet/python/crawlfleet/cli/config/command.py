@@ -35,6 +35,7 @@ from crawlfleet.cli.config.changes import (
 )
 from crawlfleet.cli.config_folder import file_of, read_folder, scan_folder, write_folder
 from crawlfleet.cli.console import Exit, counted, note
+from crawlfleet.cli.failures import NamingGroup
 from crawlfleet.cli.terminal import say
 from crawlfleet.config import publishing
 from crawlfleet.config.loading import adopt
@@ -201,7 +202,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="One JSON object on
 _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
-@click.group()
+@click.group(cls=NamingGroup)
 def config() -> None:
     """Check, push, pull and compare the configuration of a stage."""
 

@@ -156,8 +156,7 @@ def records(
         console.note(f"{console.counted(count, 'record')} in {output}")
     if form == "table":
         _say_the_rest(pages, count, limit, biz)
-    if not count:
-        _say_why_none(fleet, biz, pages, **meant)
+    _say_what_lacks(fleet, biz, pages, count, meant, whole=rows is None and not grows)
     told = cursor_file is None and (follow or (output is not None and count > 0))
     if told and pages.cursor is not None and not _has_ended(fleet, biz, **meant):
         console.note(f"go on from here with --cursor {pages.cursor}")
@@ -181,11 +180,48 @@ def _say_why_none(
     _name_unknown(fleet, biz, rule=rule, **meant)
 
 
-def _name_unknown(
-    fleet: "Client", biz: str, job: str | None = None, rule: str | None = None, **_: object
+def _say_what_lacks(
+    fleet: "Client",
+    biz: str,
+    pages: "Pages[Record]",
+    count: int,
+    meant: Mapping[str, Any],
+    *,
+    whole: bool,
 ) -> None:
-    """Name the job and the rule of a filter that there is not, and those there are."""
+    """Say why there are no records, or of how many of a job they are what is left."""
+    if not count:
+        _say_why_none(fleet, biz, pages, **meant)
+        return
+    if not whole or not {"job"} <= {*meant} <= {"job", "rule", "newest_first"}:
+        return
+    with suppress(CrawlfleetError):  # the records are written
+        read = fleet.job(biz, meant["job"]).coverage
+        stored = sum(each.records for each in read if meant.get("rule") in {None, each.rule})
+        if stored > count:
+            console.note(
+                f"the job has stored {stored:,} records, and {count:,} of them are its own still: "
+                "one with a key is that of the page that has saved it last, in this run or in a "
+                "later one; others may have expired"
+            )
+
+
+def _name_unknown(
+    fleet: "Client",
+    biz: str,
+    job: str | None = None,
+    rule: str | None = None,
+    field: str | None = None,
+    **_: object,
+) -> None:
+    """Name the job, the rule and the field of a filter that there is not, and those there are."""
     with suppress(CrawlfleetError):  # that there are no records was said
+        if field is not None:
+            name = field.partition("=")[0]
+            known = _known_fields(fleet, biz)
+            if known and name not in known:
+                own = named(known, name)
+                console.note(f"no record has the field {name!r}; they have {own}")
         if rule is not None:
             there = [one.name for one in fleet.spiders(biz)]
             if rule not in there:
@@ -214,10 +250,7 @@ def _never_seen(fleet: "Client", biz: str, columns: Sequence[str], meant: Mappin
     They are known by the rules and by what was counted of their records, or else by the first of
     those that are asked for. Where there are none nothing is wrong yet.
     """
-    known: dict[str, None] = {}
-    with suppress(CrawlfleetError):  # what is read says enough
-        for rule in fleet.coverage(biz):
-            known |= {one.name: None for one in rule.fields if one.count or rule.current}
+    known = _known_fields(fleet, biz)
     if {*columns} <= {*known, *BESIDE}:
         return ""
     for record in islice(fleet.records(biz, **{**meant, "page_size": _LOOKED_AT}), _LOOKED_AT):
@@ -227,6 +260,15 @@ def _never_seen(fleet: "Client", biz: str, columns: Sequence[str], meant: Mappin
         for field in columns
         if known and field not in known and field not in BESIDE
     )
+
+
+def _known_fields(fleet: "Client", biz: str) -> dict[str, None]:
+    """Return the fields of the rules in force, and those that records were counted to have."""
+    known: dict[str, None] = {}
+    with suppress(CrawlfleetError):  # what is read says enough
+        for rule in fleet.coverage(biz):
+            known |= {one.name: None for one in rule.fields if one.count or rule.current}
+    return known
 
 
 def _copy(

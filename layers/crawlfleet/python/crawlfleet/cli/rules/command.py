@@ -24,6 +24,7 @@ from crawlfleet.cli.console import (
     table,
     with_api,
 )
+from crawlfleet.cli.failures import NamingGroup
 from crawlfleet.cli.records.coverage import show_version
 from crawlfleet.cli.rules.input import Chosen, choose, is_url, page_of, saved_page, type_of
 from crawlfleet.cli.terminal import printable
@@ -143,7 +144,7 @@ def _show_links(trial: Trial) -> None:
         note(f"not followed: {why}")
 
 
-@click.group()
+@click.group(cls=NamingGroup)
 def rule() -> None:
     """Try rules before they are in force."""
 

@@ -34,6 +34,8 @@ _NEXT: Final = (
     "crawlfleet submit BIZ URL --rule RULE --wait",
     "crawlfleet records BIZ",
 )
+#: In the place of the third where the rule follows links.
+_CRAWL: Final = "crawlfleet job start BIZ --rule RULE --url URL --wait"
 
 _STAGE: Final = """\
 # What holds for every biz of a stage. All of it may be left out: these are the defaults.
@@ -123,7 +125,9 @@ def init(
         say(str(file))
     for name, (rule, trial) in rules.items():
         note(f"{name}: {counted(len(rule.fields), 'field')}, {_records(trial)} on this page")
-    _show_next(folder, biz, page, next(reversed(rules), "page"))
+    name = next(reversed(rules), "page")
+    follows = name in rules and bool(rules[name][0].follow)
+    _show_next(folder, biz, page, name, follows=follows)
     return Exit.FINE
 
 
@@ -144,14 +148,15 @@ def _write(files: Mapping[Path, str]) -> None:
         file.write_text(text, encoding="utf-8")
 
 
-def _show_next(folder: Path, biz: str, page: str | None, rule: str) -> None:
+def _show_next(folder: Path, biz: str, page: str | None, rule: str, *, follows: bool) -> None:
     note("")
     note("next:")
     named = {"FOLDER": str(folder), "BIZ": biz, "RULE": rule}
     if page is not None and is_url(page):
         named["URL"] = page
     for command in _NEXT:
-        note(f"  {filled_command(command, named)}")
+        one = _CRAWL if follows and " submit " in command else command
+        note(f"  {filled_command(one, named)}")
 
 
 def _rules_text(rules: Mapping[str, tuple[Rule, Trial]]) -> str:

@@ -121,7 +121,10 @@ class Shell(cmd.Cmd):
         else:
             word = line.split(maxsplit=1)[0]
             commands = [name.removeprefix("do_") for name in self.get_names() if name[:3] == "do_"]
-            raise _WrongInputError(f"no command {word!r}; there are {named(commands, word)}")
+            raise _WrongInputError(
+                f"no command {word!r}; there are {named(commands, word)}; `css SELECTOR` and "
+                "`xpath EXPRESSION` try what selects"
+            )
 
     def do_help(self, arg: str) -> None:
         """List the commands, or explain one: help [COMMAND]."""

@@ -8,6 +8,7 @@ import click
 
 from crawlfleet.cli import console
 from crawlfleet.cli.console import Exit
+from crawlfleet.cli.failures import NamingGroup
 from crawlfleet.cli.spending.costs import usd
 from crawlfleet.cli.terminal import say
 
@@ -58,7 +59,7 @@ def budget_of(text: str) -> dict[str, Any]:
         raise click.BadParameter(said, param_hint="--budget") from None
 
 
-@click.group()
+@click.group(cls=NamingGroup)
 def quota() -> None:
     """Show quotas and how much of each is used; set those of a job that runs."""
 

@@ -171,7 +171,9 @@ def _why(known: Known, *, follows: bool) -> Iterable[str]:
     """Say for people what a forecast rests on, where that is little."""
     if len(known.spider) >= _LEAST_RUNS:
         return
-    yield f"{len(known.spider)} earlier runs of it are known: the range is wide"
+    runs = len(known.spider)
+    are = "earlier run of it is" if runs == 1 else "earlier runs of it are"
+    yield f"{runs} {are} known: the range is wide"
     if not known.spider:
         if known.hosts:
             yield "its pages are taken to be as others of the same hosts were"

@@ -29,6 +29,7 @@ from crawlfleet.kernel.errors import (
     UnknownBizError,
 )
 from crawlfleet.kernel.time import from_ms, to_ms
+from crawlfleet.kernel.validation import named
 
 if TYPE_CHECKING:
     from crawlfleet.jobs.schedules.mongo import MongoSchedules
@@ -143,10 +144,6 @@ def _as_put(schedule: Schedule, standing: Schedule | None, now: datetime) -> Sch
     return cron.planned(changed, standing.fire_at if kept else cron.first_fire(changed, now))
 
 
-def _unknown(name: str) -> NotFoundError:
-    return NotFoundError(f"there is no schedule called {name[:64]!r}")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleService:
     """The service that keeps schedules."""
@@ -195,7 +192,7 @@ class ScheduleService:
 
         def change(standing: Schedule | None) -> Schedule:
             if standing is None:
-                raise _unknown(name)
+                raise self._unknown(tenant, biz, name)
             return replace(standing, enabled=enabled)
 
         return self._change((tenant, biz, name), change, now)
@@ -205,7 +202,7 @@ class ScheduleService:
         self._check_known(tree, tenant, biz)
         found = self.schedules.get(tenant, biz, name)
         if found is None:
-            raise _unknown(name)
+            raise self._unknown(tenant, biz, name)
         return found
 
     def of_biz(self, tree: Tree, tenant: str, biz: str) -> list[Schedule]:
@@ -220,8 +217,12 @@ class ScheduleService:
         self._check_known(tree, tenant, biz)
         found = self.schedules.versions(tenant, biz, name, limit)
         if not found:
-            raise _unknown(name)
+            raise self._unknown(tenant, biz, name)
         return found
+
+    def _unknown(self, tenant: str, biz: str, name: str) -> NotFoundError:
+        there = named([one.name for one in self.schedules.of_biz(tenant, biz)], name) or "none"
+        return NotFoundError(f"there is no schedule called {name[:64]!r}; there are: {there}")
 
     def _check_known(self, tree: Tree, tenant: str, biz: str) -> None:
         """Check that there is a biz, or was one: its schedules stay, and somebody ends them.
@@ -247,7 +248,7 @@ class ScheduleService:
         """Delete a schedule, NotFoundError without one; what it has created stays."""
         self._check_known(tree, tenant, biz)
         if not self.schedules.delete(tenant, biz, name):
-            raise _unknown(name)
+            raise self._unknown(tenant, biz, name)
 
     def _change(
         self,
