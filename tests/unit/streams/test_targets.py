@@ -1,9 +1,13 @@
 """Targets of subscriptions: one form, and only those that the stage lets a tenant name."""
 
+import json
+
 import pytest
 
-from tests.kit.kernel import InvalidRequestError
+from tests.kit.config import Stage, Tree
+from tests.kit.kernel import InvalidRequestError, decode
 from tests.kit.streams import Target, TargetKind, is_allowed, must_be_allowed, target_of
+from tests.kit.subscriptions import targets_of
 
 QUEUE = "arn:aws:sqs:eu-west-1:123456789012:acme-items"
 
@@ -86,3 +90,23 @@ def test_a_target_knows_its_region_and_whether_it_keeps_an_order():
 
     assert (queue.region, queue.is_fifo) == ("eu-west-1", True)
     assert Target(TargetKind.REDIS_STREAM, "items").region is None
+
+
+def test_the_stage_names_targets_by_tenant():
+    allowed = {"acme": [{"sqs": f"{QUEUE[:-5]}*"}, {"redis_stream": "*"}]}
+    stage, problems = decode(json.dumps({"streams": {"targets": allowed}}), Stage)
+    tree = Tree(revision="1", stage=stage, tenants={}, bizs={})
+
+    assert problems == ()
+    assert is_allowed(Target(TargetKind.SQS, QUEUE), targets_of(tree, "acme"))
+    assert is_allowed(Target(TargetKind.REDIS_STREAM, "items"), targets_of(tree, "acme"))
+    assert not is_allowed(Target(TargetKind.SQS, QUEUE), targets_of(tree, "other"))
+
+
+@pytest.mark.parametrize("pattern", ["", "*a", "a b", "a**", "x" * 600])
+def test_a_pattern_has_its_star_at_its_end(pattern):
+    given = {"streams": {"targets": {"acme": [{"sqs": pattern}]}}}
+
+    _, problems = decode(json.dumps(given), Stage)
+
+    assert [problem.field for problem in problems] == ["streams.targets.acme[0].sqs"]

@@ -23,6 +23,7 @@ from crawlfleet.config.documents.stage import (
     ReadingLimits,
     Thresholds,
 )
+from crawlfleet.config.documents.streams import StreamTerms
 from crawlfleet.kernel import validation
 from crawlfleet.kernel.ids import OWN, IdKind
 from crawlfleet.kernel.queue_key import MAIN_POOL, MOST_POOLS, Ageing, QueueKey, bound
@@ -367,7 +368,8 @@ class Stage(Document, frozen=True, kw_only=True):
     given them; ``fleet`` is the usual one's. ``capacity`` bounds what tenants may state that they
     need. ``reading`` bounds the process in which a worker reads pages.
     With ``bidding`` a job waits for a worker that it suits; without it any worker takes it.
-    ``prices`` say what the stage pays, where that is not the list price of its region.
+    ``prices`` say what the stage pays, where that is not the list price of its region. ``streams``
+    say where subscriptions of tenants may deliver.
     """
 
     home_node: Slug = "main"
@@ -395,6 +397,7 @@ class Stage(Document, frozen=True, kw_only=True):
     reading: ReadingLimits = ReadingLimits()
     bidding: policies.BiddingTerms | None = None
     prices: PriceTerms = PriceTerms()
+    streams: StreamTerms = StreamTerms()
 
     def may_ask(self, port: int) -> bool:
         """Tell whether a site may be asked at this port.

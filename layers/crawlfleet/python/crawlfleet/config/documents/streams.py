@@ -1,4 +1,4 @@
-"""Channels of the stage document: streams that subscriptions share (SPEC.md D7, D8)."""
+"""Streams in the stage document: channels that are shared, targets of tenants (D7, D8, D10)."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from crawlfleet.config.documents.secret import SecretName
-from crawlfleet.kernel.validation import Document, Words
+from crawlfleet.kernel.validation import Document, Slug, Words
 
 #: Where a value stands in objects of a stream; ``.`` leads into objects, and into each of a list.
 Path = Annotated[
@@ -73,3 +73,39 @@ class Channel(Document, frozen=True, kw_only=True):
     fields: ItemFields = ItemFields()
     silent_seconds: Annotated[float, Meta(ge=1, le=3_600)] = 60.0
     max_line_bytes: Annotated[int, Meta(ge=1_000, le=4_000_000)] = 256_000
+
+
+TargetPattern = Annotated[
+    str,
+    Meta(pattern=r"^[A-Za-z0-9:._/-]{1,500}\*?\Z|^\*\Z"),
+    Words(
+        "a target as it is in a subscription, of AWS its ARN; with * at its end all that begin so"
+    ),
+]
+
+
+class AllowedTarget(Document, frozen=True, kw_only=True):
+    """Targets that a tenant may have items delivered to; each field is a pattern of its kind."""
+
+    sqs: TargetPattern | None = None
+    sns: TargetPattern | None = None
+    eventbridge: TargetPattern | None = None
+    redis_stream: TargetPattern | None = None
+
+    @property
+    def named(self) -> dict[str, str]:
+        """Return the patterns that are given, by their kind."""
+        kinds = self.__struct_fields__
+        return {kind: getattr(self, kind) for kind in kinds if getattr(self, kind) is not None}
+
+
+class StreamTerms(Document, frozen=True, kw_only=True):
+    """The terms of streams: ``targets`` are those that subscriptions may name, by tenant.
+
+    A tenant that is not there may have items kept, and delivered nowhere.
+    """
+
+    targets: Annotated[
+        dict[Slug, Annotated[tuple[AllowedTarget, ...], Meta(max_length=100)]],
+        Meta(max_length=10_000),
+    ] = {}

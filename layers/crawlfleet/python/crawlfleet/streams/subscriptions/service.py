@@ -49,9 +49,9 @@ def channels_of(_tree: Tree) -> Mapping[str, StreamKind]:
     return {}
 
 
-def targets_of(_tree: Tree, _tenant: str) -> Sequence[Mapping[str, str]]:
-    """Return patterns of targets that a tenant may deliver to; no stage allows any yet."""
-    return ()
+def targets_of(tree: Tree, tenant: str) -> Sequence[Mapping[str, str]]:
+    """Return patterns of targets that a tenant may deliver to."""
+    return [one.named for one in tree.stage.streams.targets.get(tenant, ())]
 
 
 def state_of(tree: Tree, subscription: Subscription, now: datetime) -> SubscriptionState:
