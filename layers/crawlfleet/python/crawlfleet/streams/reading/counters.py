@@ -1,0 +1,75 @@
+"""Count what readers do, by channel: read, matched, dropped, faults, lag."""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+#: Items whose lag is looked at: the latest of each channel.
+_LAGS: Final = 500
+#: Clocks of channels differ from ours; nothing has a lag of less than nothing.
+_P95: Final = 0.95
+
+
+class ChannelReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Figures of a channel since its reader's process began; lags are of its latest items.
+
+    ``matched`` are items that a subscriber wants, ``delivered`` deliveries that are new.
+    """
+
+    read: int
+    matched: int
+    delivered: int
+    dropped: Mapping[str, int]
+    faults: Mapping[str, int]
+    last_fault: str
+    subscriptions: int
+    is_read: bool
+    last_item_at: datetime | None
+    lag_p95_seconds: float | None
+
+
+class ChannelCounters:
+    """The counters of one channel."""
+
+    def __init__(self) -> None:
+        self.read = self.matched = self.delivered = 0
+        self.dropped: Counter[str] = Counter()
+        self.faults: Counter[str] = Counter()
+        self.last_fault = ""
+        self.last_item_at: datetime | None = None
+        self._lags: deque[float] = deque(maxlen=_LAGS)
+
+    def accepted(self, published: Iterable[datetime | None], now: datetime) -> None:
+        """Note that items were accepted now that were published then."""
+        self.last_item_at = now
+        for at in published:
+            if at is not None:
+                self._lags.append(max(0.0, (now - at).total_seconds()))
+
+    def fault(self, end: str, message: str) -> None:
+        """Note that a connection has ended."""
+        self.faults[end] += 1
+        self.last_fault = message
+
+    def report(self, *, subscriptions: int, is_read: bool) -> ChannelReport:
+        """Return the figures.
+
+        >>> ChannelCounters().report(subscriptions=2, is_read=True).lag_p95_seconds is None
+        True
+        """
+        lags = sorted(self._lags)
+        return ChannelReport(
+            read=self.read,
+            matched=self.matched,
+            delivered=self.delivered,
+            dropped=dict(self.dropped),
+            faults=dict(self.faults),
+            last_fault=self.last_fault,
+            subscriptions=subscriptions,
+            is_read=is_read,
+            last_item_at=self.last_item_at,
+            lag_p95_seconds=lags[int(len(lags) * _P95)] if lags else None,
+        )

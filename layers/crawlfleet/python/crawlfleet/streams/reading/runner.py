@@ -1,0 +1,191 @@
+"""Run the readers of one worker: look once a second at what changed, and change that alone.
+
+A soft reload takes up what changed in subscriptions; a hard one moves sources when workers come or
+go. A source that moves is read on by its new worker as soon as the old one has released it, or a
+lease after that has died.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import timedelta
+from typing import Final
+
+from crawlfleet.config.documents.streams import Channel
+from crawlfleet.fleet.redis.registry import RedisWorkers
+from crawlfleet.kernel.errors import CrawlfleetError, StoreError
+from crawlfleet.streams import sources
+from crawlfleet.streams.delivery.models import Subscriber
+from crawlfleet.streams.items import Reader
+from crawlfleet.streams.reading.channel import Receiving, SourceReader, Stores
+from crawlfleet.streams.reading.counters import ChannelCounters, ChannelReport
+from crawlfleet.streams.reading.plan import Planned, owned, planned
+from crawlfleet.streams.sources import Source
+from crawlfleet.streams.subscriptions.models import Seen, Subscription, after
+from crawlfleet.streams.subscriptions.mongo import MongoSubscriptions
+from crawlfleet.streams.targets import target_of
+
+LOOK_SECONDS: Final = 1.0
+#: A worker that has not beaten for so long is taken to be gone. Holds keep two from reading, so it
+#: may be short: a worker that was only slow has its sources back.
+LIVENESS: Final = timedelta(seconds=3)
+#: The registry of workers that read streams, beside that of consumers.
+FLEET: Final = "streams"
+log: Final = logging.getLogger(__name__)
+
+#: Makes the reader of a source: its channel's name, the channel, the text of its filter, and what
+#: is told of faults, by kind and in words.
+OpenReader = Callable[[str, Channel, str, Callable[[str, str], None]], Reader]
+
+
+class StreamRunner:
+    """The readers of one worker, for one event loop. ``channels`` are those of the stage now."""
+
+    def __init__(
+        self,
+        worker: str,
+        *,
+        subscriptions: MongoSubscriptions,
+        workers: RedisWorkers,
+        stores: Stores,
+        channels: Callable[[], Mapping[str, Channel]],
+        open_reader: OpenReader,
+    ) -> None:
+        self._worker = worker
+        self._subscriptions, self._workers, self._stores = subscriptions, workers, stores
+        self._channels, self._open_reader = channels, open_reader
+        self._seen: Seen | None = None
+        self._known: dict[str, Subscription] = {}
+        self._standing: Mapping[str, Channel] = {}
+        self._planned: dict[Source, Planned] = {}
+        self._receiving: dict[str, Receiving] = {}
+        self._living: list[str] = []
+        self._reading: dict[Source, tuple[SourceReader, Channel, asyncio.Task[None]]] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        self._counters: dict[str, ChannelCounters] = {}
+
+    @property
+    def is_needed(self) -> bool:
+        """Tell whether anybody subscribes to a channel of the stage."""
+        return bool(self._planned)
+
+    async def run(self, ends: Callable[[], bool]) -> None:
+        """Read until it ends; then stop, keep all cursors, and release all holds."""
+        try:
+            while not ends():
+                await self.look()
+                await asyncio.sleep(LOOK_SECONDS)
+        finally:
+            for source in list(self._reading):
+                self._stop(source)
+            if self._ending:
+                await asyncio.wait(self._ending)
+            with suppress(StoreError):
+                await asyncio.to_thread(self._workers.leave, self._worker)
+
+    async def look(self) -> None:
+        """Look at what changed; what a store does not tell stays as it was."""
+        try:
+            is_changed = await asyncio.to_thread(self._learn)
+        except StoreError as error:
+            log.warning("changes of subscriptions cannot be read", extra={"reason": str(error)})
+            is_changed = False
+        channels = dict(self._channels())
+        if is_changed or channels != self._standing:
+            self._standing = channels
+            self._plan()
+        with suppress(StoreError):
+            self._living = await asyncio.to_thread(self._beat)
+        self._apply()
+
+    def report(self) -> dict[str, ChannelReport]:
+        """Return the figures of each channel."""
+        found = {}
+        for name, counters in self._counters.items():
+            readers = [one for one, _, _ in self._reading.values() if one.source.channel == name]
+            found[name] = counters.report(
+                subscriptions=sum(one.subscriptions for one in readers),
+                is_read=any(one.is_reading for one in readers),
+            )
+        return found
+
+    def _learn(self) -> bool:
+        """Read what changed of subscriptions; True where something did."""
+        is_changed, has_more = False, True
+        known, seen = self._known, self._seen
+        while has_more:
+            changes = self._subscriptions.changed_since(seen)
+            is_changed |= bool(changes.standing or changes.ended or changes.afresh)
+            known, seen, has_more = after(known, changes), changes.seen, changes.more
+        self._known, self._seen = known, seen
+        return is_changed
+
+    def _beat(self) -> list[str]:
+        now = self._stores.clock()
+        self._workers.beat(self._worker, now)
+        return self._workers.live(now)
+
+    def _plan(self) -> None:
+        asked: list[sources.Subscription] = []
+        receiving: dict[str, Receiving] = {}
+        for key, one in self._known.items():
+            channel = one.content.channel
+            if channel is None or channel not in self._standing:
+                continue
+            try:
+                wanted, receiving[key] = one.content.parsed(), _receiving(one)
+            except CrawlfleetError as error:
+                extra = {"subscription": key, "reason": str(error)}
+                log.warning("a subscription cannot be read for", extra=extra)
+                continue
+            asked.append(sources.Subscription(id=key, channel=channel, filter=wanted))
+        filtering = {
+            name: channel.filter_parameter is not None for name, channel in self._standing.items()
+        }
+        self._planned, self._receiving = planned(asked, filtering), receiving
+
+    def _apply(self) -> None:
+        mine = owned(self._planned, self._worker, self._living)
+        for source, (reader, channel, task) in list(self._reading.items()):
+            if task.done():
+                self._end(source, task)
+            elif source not in mine or self._standing[source.channel] != channel:
+                self._stop(source)
+            else:
+                reader.update(self._planned[source], self._receiving)
+        for source in sorted(mine - self._reading.keys()):
+            self._begin(source)
+
+    def _begin(self, source: Source) -> None:
+        channel, wanted = self._standing[source.channel], self._planned[source]
+        counters = self._counters.setdefault(source.channel, ChannelCounters())
+
+        def open_reader() -> Reader:
+            return self._open_reader(source.channel, channel, wanted.filter_text, counters.fault)
+
+        reader = SourceReader(
+            wanted, self._receiving, open_reader, self._stores, self._worker, counters
+        )
+        self._reading[source] = reader, channel, asyncio.ensure_future(reader.run())
+
+    def _stop(self, source: Source) -> None:
+        reader, _, task = self._reading.pop(source)
+        reader.stop()
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    def _end(self, source: Source, task: asyncio.Task[None]) -> None:
+        """Note that a reader has ended by itself; it begins again with this look."""
+        del self._reading[source]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # Its class and place alone: its text may hold what a stranger has sent.
+            extra = {"channel": source.channel, "reason": type(error).__name__}
+            log.error("the reader of a channel has ended", extra=extra, exc_info=None)
+
+
+def _receiving(one: Subscription) -> Receiving:
+    deliver = one.content.deliver
+    target = target_of(deliver.named) if deliver is not None else None
+    who = Subscriber(tenant=one.tenant, biz=one.biz, name=one.name, target=target)
+    return Receiving(who, one.content.active)

@@ -1,0 +1,28 @@
+"""A process that reads streams, to be killed at any moment.
+
+``python reader_process.py REDIS MONGO CONTROL CHANNEL WORKER URL``: reads the channel at that
+address, and ends with its standard input.
+"""
+
+import asyncio
+import sys
+import threading
+
+from tests.contract.streams.streaming import runner_of
+from tests.kit.mongo_nodes import NodesOnOneServer
+from tests.kit.redis import RedisConnection
+
+
+async def read(redis: str, mongo: str, control: str, channel: str, worker: str, url: str) -> None:
+    ended = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+    nodes = NodesOnOneServer(mongo, control)
+    with RedisConnection(redis) as connection:
+        async with runner_of(connection, nodes, worker, {channel: url}, fleet=channel) as runner:
+            print("reads", flush=True)  # noqa: T201  whoever started it waits for this
+            await runner.run(ended.is_set)
+    nodes.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(read(*sys.argv[1:]))

@@ -1,0 +1,98 @@
+"""Readers of streams over real stores, and what delivery has of them."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+from tests.kit.config import Channel
+from tests.kit.fetching import SecretTexts
+from tests.kit.fleet import RedisWorkers
+from tests.kit.mongo_nodes import NodesOnOneServer
+from tests.kit.redis import RedisConnection, ServerClock
+from tests.kit.streams import (
+    MongoAccepting,
+    MongoCursors,
+    NdjsonReader,
+    RedisHolds,
+    Stores,
+    StreamClient,
+    StreamRunner,
+)
+from tests.kit.subscriptions import Content, MongoSubscriptions, StreamKind
+
+#: A machine that stands still for some seconds has readers that seem to be gone.
+LIVENESS = timedelta(seconds=3)
+
+
+class Channels:
+    """The channels of a stage that a test changes."""
+
+    def __init__(self, urls: Mapping[str, str], **options: object) -> None:
+        self.now = {
+            name: Channel(kind="ndjson_stream", url=url, cursor_parameter="since", **options)
+            for name, url in urls.items()
+        }
+
+    def __call__(self) -> Mapping[str, Channel]:
+        return self.now
+
+
+@asynccontextmanager
+async def runner_of(
+    redis: RedisConnection,
+    nodes: NodesOnOneServer,
+    worker: str,
+    urls: Mapping[str, str] | Channels,
+    *,
+    fleet: str,
+    **others: object,
+) -> AsyncIterator[StreamRunner]:
+    """A runner of one worker; the fleet's name keeps it apart from other tests'."""
+    clock = ServerClock(redis)
+    stores = Stores(
+        holds=others.pop("holds", None) or RedisHolds(redis),
+        cursors=MongoCursors(nodes),
+        accepting=others.pop("accepting", None) or MongoAccepting(nodes),
+        clock=clock,
+    )
+    secrets = SecretTexts(lambda *_: "")
+    async with StreamClient(lambda: True, lambda _: True, clock=clock) as client:
+
+        def open_reader(name, channel, filter_text, tell):
+            return NdjsonReader(
+                name,
+                channel,
+                client,
+                secrets,
+                clock=clock,
+                user_agent="Crawlfleet",
+                filter_text=filter_text,
+                tell=lambda fault: tell(fault.end, fault.message),
+            )
+
+        yield StreamRunner(
+            worker,
+            subscriptions=MongoSubscriptions(nodes),
+            workers=RedisWorkers(redis, fleet=fleet, liveness=LIVENESS),
+            stores=stores,
+            channels=urls if isinstance(urls, Channels) else Channels(urls),
+            open_reader=open_reader,
+        )
+
+
+def subscribe(
+    nodes: NodesOnOneServer, channel: str, name: str, text: str, **others: object
+) -> None:
+    content = Content(kind=StreamKind.NDJSON_STREAM, filter=text, channel=channel, **others)
+    MongoSubscriptions(nodes).put("acme", "news", name, content, datetime.now(UTC), most=1_000)
+
+
+def unsubscribe(nodes: NodesOnOneServer, name: str) -> None:
+    MongoSubscriptions(nodes).end("acme", "news", name, datetime.now(UTC))
+
+
+def delivered(nodes: NodesOnOneServer) -> Counter[str]:
+    """Count deliveries by the name of their subscription."""
+    found = nodes.control("stream_deliveries").find({}, ["name"])
+    return Counter(one["name"] for one in found)
