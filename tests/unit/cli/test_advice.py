@@ -126,7 +126,8 @@ def test_the_advice_of_the_whole_product_is_found():
 @pytest.mark.parametrize("command", sorted(ADVISED))
 def test_each_advised_command_can_be_carried_out(command, crawlfleet, api, tmp_path):
     (tmp_path / "pages.txt").write_text(MEANT["URL"])
-    files = {"FILE": str(tmp_path / "pages.txt")}
+    (tmp_path / "items.jsonl").write_text('{"text": "climate"}')
+    files = {"FILE": str(tmp_path / "pages.txt"), "ITEMS": str(tmp_path / "items.jsonl")}
     words = [files.get(word, word) for word in arguments(command)]
     unknown = [word for word in words if word.isupper() and word not in MEANT.values()]
     assert unknown == [], f"{ADVISED[command]}: nobody knows what these stand for"
@@ -157,6 +158,7 @@ FAILED = [
     (("job", "wait", BIZ, "open", "--timeout", "0"), f"job wait {BIZ} open"),
     (("schedule", "show", BIZ, "gone"), f"schedule list {BIZ}"),
     (("spider", "show", BIZ, "gone"), f"spider versions {BIZ} gone"),
+    (("subscription", "show", BIZ, "gone"), f"subscription list {BIZ}"),
     (("cancel", BIZ, str(FIRST_ID)), f"status {BIZ} {FIRST_ID}"),
     (("status", BIZ, "nonsense"), f"requests {BIZ}"),
     (("demands", BIZ, "--job", "gone"), f"demands {BIZ}"),

@@ -103,6 +103,16 @@ _NEXT: Final[Mapping[tuple[str, type[CrawlfleetError]], str]] = {
         "`open_jobs` in the biz's document says how many there may be. Where it is a quota that is "
         "used up, `crawlfleet quota show` says which, and when it goes on."
     ),
+    ("subscription", NotFoundError): (
+        "`crawlfleet subscription list BIZ` lists the subscriptions of a biz."
+    ),
+    ("subscription", ConflictError): (
+        "`crawlfleet subscription show BIZ NAME` shows it with its revision."
+    ),
+    ("subscription", errors.QuotaExceededError): (
+        "`crawlfleet subscription list BIZ` lists them, `crawlfleet subscription end BIZ NAME` "
+        "ends one; `ceilings.subscriptions` in the tenant's document says how many there may be."
+    ),
     ("demands", NotFoundError): (
         "`crawlfleet demands BIZ` lists what was learnt: a run is, about a minute after its job "
         "has ended."

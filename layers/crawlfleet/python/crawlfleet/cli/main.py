@@ -83,6 +83,9 @@ COMMANDS: Final[Mapping[str, Place]] = {
     "spider": Place("spiders", "spider", "Keep spiders: a rule, what it crawls, what it needs."),
     "job": Place("jobs", "job", "Start jobs, follow them, cancel them, retry what failed."),
     "schedule": Place("schedules", "schedule", "Manage timed collections."),
+    "subscription": Place(
+        "streams.subscriptions", "subscription", "Subscribe to streams; try filters on saved items."
+    ),
     "tenant": Place(
         "tenants", "tenant", "Add tenants, change and suspend them, replace their keys."
     ),

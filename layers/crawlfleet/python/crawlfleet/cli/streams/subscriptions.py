@@ -1,0 +1,279 @@
+"""``crawlfleet subscription``: who wants what of which stream."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import click
+import msgspec
+
+from crawlfleet.cli import console
+from crawlfleet.cli.console import Exit
+from crawlfleet.cli.terminal import say
+from crawlfleet.kernel.errors import InvalidRequestError, Problem
+
+if TYPE_CHECKING:
+    from crawlfleet.sdk import Client, Subscription, TriedItem
+
+#: Items that are tried by one call, and the characters that their texts have at most; one item may
+#: have more than that.
+_ITEMS: Final = 500
+_CHARACTERS: Final = 200_000
+#: How the API names an item of a call.
+_ITEM: Final = re.compile(r"items\[(\d+)\]\.?")
+
+_revision = click.option(
+    "--revision", help="Refuse the change unless this is the revision now (see `show --json`)."
+)
+
+
+@click.group()
+def subscription() -> None:
+    """Subscribe to streams; try filters on saved items."""
+
+
+@subscription.command("list")
+@console.limit_option
+@console.with_api("biz")
+def list_all(fleet: "Client", biz: str, limit: int | None, as_json: bool) -> int:
+    """List the subscriptions of a biz. With --json a line of JSON for each."""
+    return console.show_first(
+        fleet.subscriptions(biz),
+        limit,
+        as_json,
+        _show,
+        none="there are none: `crawlfleet subscription put --help` says how one is made",
+        narrow="set --limit",
+    )
+
+
+@subscription.command()
+@console.with_api("biz", "name")
+def show(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
+    """Show one subscription."""
+    found = fleet.subscription(biz, name)
+    if as_json:
+        return console.emit(found)
+    _show([found])
+    facts = [
+        ("filter", found.filter),
+        ("canonical", found.canonical if found.canonical != found.filter else None),
+        *(("feed", feed) for feed in found.feeds),
+        ("channel", found.channel),
+        ("user", found.user),
+        *((f"delivered to {kind}", to) for kind, to in (found.deliver or {}).items()),
+        *(("active", each) for each in _hours(found)),
+        ("revision", found.revision),
+        ("created", console.moment(found.created_at)),
+    ]
+    rows = [fact for fact in facts if fact[1] not in (None, "")]
+    console.draw_table(["field", "value"], rows, apart=True)
+    return Exit.FINE
+
+
+@subscription.command()
+@click.option(
+    "--file",
+    "-f",
+    "source",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The whole subscription as YAML or JSON; nothing else but --revision is given then.",
+)
+@click.option("--filter", "wanted", help="What is wanted: 'climate (\"green deal\" OR #cop31)'.")
+@click.option("--feed", "feeds", multiple=True, help="URL of a feed; may be given several times.")
+@click.option("--channel", help="A channel of the stage, instead of feeds.")
+@click.option(
+    "--kind",
+    type=click.Choice(["rss", "x_stream", "ndjson_stream"]),
+    help="Of the channel; with --feed it is rss.",
+)
+@console.user_option
+@click.option(
+    "--deliver",
+    metavar="KIND=TARGET",
+    help="Where items are pushed to: sqs=ARN, sns=ARN, eventbridge=ARN or redis_stream=NAME.",
+)
+@_revision
+@console.with_api("biz", "name")
+def put(
+    fleet: "Client",
+    biz: str,
+    name: str,
+    *,
+    source: Path | None,
+    wanted: str | None,
+    revision: str | None,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Subscribe to a stream, or replace the subscription of that name.
+
+    It is to feeds, or to a channel of the stage. Hours at which it is active are said in --file.
+    """
+    given = {name: value for name, value in options.items() if value}
+    if source is not None:
+        if wanted is not None or given:
+            raise click.UsageError(
+                "--file says all of the subscription: leave the other options out"
+            )
+        otherwise = "is no subscription: it begins with no field, such as filter:"
+        document = console.document_in(source, called=str(source), otherwise=otherwise)
+        found = fleet.put_subscription_document(biz, name, document, revision=revision)
+    else:
+        if wanted is None:
+            raise click.UsageError("a subscription needs --filter, or all of it in --file")
+        if not given.get("feeds") and not (given.get("channel") and given.get("kind")):
+            raise click.UsageError("say what it is to: --feed, or --channel with its --kind")
+        given["deliver"] = _target(given.get("deliver"))
+        found = fleet.put_subscription(biz, name, filter=wanted, revision=revision, **given)
+    if as_json:
+        return console.emit(found)
+    _show([found])
+    console.note(f"to try it: crawlfleet subscription try {biz} {name} --items ITEMS")
+    return Exit.FINE
+
+
+@subscription.command()
+@_revision
+@console.with_api("biz", "name")
+def end(fleet: "Client", biz: str, name: str, revision: str | None, as_json: bool) -> int:
+    """End a subscription; what was taken for it stays."""
+    fleet.end_subscription(biz, name, revision=revision)
+    return console.answer({"ended": name}, as_json, lambda _: say(f"{name} ended"))
+
+
+@subscription.command("try")
+@click.argument("biz")
+@click.argument("name", required=False)
+@click.option("--filter", "wanted", help="A filter, instead of the NAME of a subscription.")
+@click.option(
+    "--items",
+    "source",
+    type=click.File("rb"),
+    required=True,
+    help='A JSON object per line, such as {"id": "7", "text": "..."}; - reads standard input.',
+)
+@console.with_api()
+def try_filter(
+    fleet: "Client",
+    biz: str,
+    name: str | None,
+    *,
+    wanted: str | None,
+    source: IO[bytes],
+    as_json: bool,
+) -> int:
+    """Try a filter on saved items: which it takes, by which terms, and what others lack.
+
+    An item has a text, and perhaps an id, an author, a language, hashtags and mentions; whatever
+    else is in it is left unread. Nothing is stored. With --json a line of JSON for each item.
+    """
+    if (wanted is None) is (name is None):
+        raise click.UsageError("give the NAME of a subscription, or --filter")
+    tried: list[tuple[int, TriedItem]] = []
+    canonical = ""
+    for lines, items in _batches(source):
+        try:
+            answer = fleet.try_filter(biz, items, filter=wanted, subscription=name)
+        except InvalidRequestError as error:
+            raise InvalidRequestError(_by_line(error.problems, lines)) from error
+        canonical = answer.filter
+        if as_json:
+            for line, one in zip(lines, answer.items, strict=True):
+                console.emit({"line": line, **msgspec.to_builtins(one)})
+        tried += zip(lines, answer.items, strict=True)
+    if not tried:
+        raise click.UsageError("--items: there is no item in it")
+    if not as_json:
+        _show_tried(tried)
+        taken = sum(one.taken for _, one in tried)
+        console.note(f"{canonical} takes {taken:,} of {console.counted(len(tried), 'item')}")
+    return Exit.FINE
+
+
+def _batches(source: IO[bytes]) -> Iterator[tuple[list[int], list[dict[str, Any]]]]:
+    """Yield items with their lines, as many as one call takes."""
+    lines: list[int] = []
+    items: list[dict[str, Any]] = []
+    length = 0
+    for number, text in enumerate(source, 1):
+        if not text.strip():
+            continue
+        try:
+            item = msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise click.UsageError(f"--items: line {number}: {error}") from error
+        if not isinstance(item, dict):
+            raise click.UsageError(f"--items: line {number}: expected an object with a text")
+        size = len(str(item.get("text", "")))
+        if items and (len(items) == _ITEMS or length + size > _CHARACTERS):
+            yield lines, items
+            lines, items, length = [], [], 0
+        lines.append(number)
+        items.append(item)
+        length += size
+    if items:
+        yield lines, items
+
+
+def _by_line(problems: Sequence[Problem], lines: Sequence[int]) -> list[Problem]:
+    """Name items by their lines.
+
+    >>> _by_line([Problem("items[1].text", "is missing"), Problem("filter", "is none")], [4, 7])
+    [Problem(field='line 7: text', message='is missing'), Problem(field='filter', \
+message='is none')]
+    """
+    return [
+        Problem(_ITEM.sub(lambda at: f"line {lines[int(at[1])]}: ", one.field), one.message)
+        for one in problems
+    ]
+
+
+def _target(text: str | None) -> dict[str, str] | None:
+    """Read a target of the command line.
+
+    >>> _target("redis_stream=items")
+    {'redis_stream': 'items'}
+    """
+    if text is None:
+        return None
+    kind, equals, to = text.partition("=")
+    if not equals or not kind or not to:
+        said = "is a kind of target and its name: sqs=ARN, or redis_stream=NAME"
+        raise click.BadParameter(f"{text}: {said}", param_hint="--deliver")
+    return {kind: to}
+
+
+def _show(found: "Sequence[Subscription]") -> None:
+    rows = [
+        (each.name, each.kind, _source(each), each.filter, each.state, each.changed_at)
+        for each in found
+    ]
+    columns = ["name", "kind", "of", "filter", "state", "changed"]
+    console.draw_table(columns, rows, cut=["of", "filter"], least=["kind", "changed", "of"])
+
+
+def _source(found: "Subscription") -> str | None:
+    if len(found.feeds) > 1:
+        return console.counted(len(found.feeds), "feed")
+    return found.feeds[0] if found.feeds else found.channel
+
+
+def _hours(found: "Subscription") -> Iterator[str]:
+    active = found.active or {}
+    for each in active.get("hours", ()):
+        days = ",".join(each["days"])
+        yield f"{days} {each['begins']}-{each['ends']} {active['time_zone']}"
+
+
+def _show_tried(tried: "Sequence[tuple[int, TriedItem]]") -> None:
+    rows = [
+        (
+            *(line, one.id, one.taken, " ".join(one.found)),
+            *(" ".join(one.missing), " ".join(one.excluded_by)),
+        )
+        for line, one in tried
+    ]
+    columns = ["line>", "id", "taken", "found", "missing", "excluded by"]
+    console.draw_table(columns, rows)
