@@ -17,6 +17,7 @@ from benchmarks import (
     dedupe,
     expansion,
     extraction,
+    feeds,
     fetch_clients,
     fleet_load,
     forecast,
@@ -70,6 +71,7 @@ BENCHMARKS: Final[dict[str, Callable[[Bench], Found]]] = {
     "assignment": assignment_rounds.run,
     "quotas": quotas.run,
     "matching": matching.run,
+    "feeds": feeds.run,
     "isolation": isolation.run,
 }
 #: Where a run leaves what it found.
@@ -175,6 +177,7 @@ def steps(name: str, scale: Scale, *, with_peers: bool) -> int:
         "scaling": scaling.STEPS,
         "quotas": 3,
         "matching": matching.STEPS,
+        "feeds": feeds.STEPS,
         "isolation": 2 * len(isolation.ways(scale)),
         "assignment": len(assignment_rounds.TRACES)
         * len(assignment_rounds.POLICIES)

@@ -367,6 +367,15 @@ FIGURES: Final = (
         most=1.5,
     ),
     Figure(
+        key="rss_fetches_per_feed_round",
+        meaning="fetches of a feed in a round, with two workers and 10,000 subscribers",
+        most=1,
+    ),
+    Figure(
+        key="rss_delivery_p95_s",
+        meaning="seconds from a feed's last byte until its items are in the outbox, p95",
+    ),
+    Figure(
         key="isolation_victim_share",
         meaning="a tenant's pages a second beside one hostile in eleven ways / beside a harmless",
         least=0.9,

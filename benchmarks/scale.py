@@ -50,6 +50,8 @@ class Scale:
     quota_workers: int
     match_subscribers: int
     match_items: int
+    feeds: int
+    feed_subscribers: int
     isolation_pages: int
     isolation_seconds: float
     isolation_late_seconds: float
@@ -100,6 +102,8 @@ FULL: Final = Scale(
     quota_workers=10_000,
     match_subscribers=100_000,
     match_items=5_000,
+    feeds=1_000,
+    feed_subscribers=10_000,
     isolation_pages=8_000,
     isolation_seconds=6.0,
     # What was asked for is waited for so long; what is not done then is called unserved.
@@ -150,6 +154,8 @@ QUICK: Final = Scale(
     quota_workers=1_000,
     match_subscribers=5_000,
     match_items=500,
+    feeds=50,
+    feed_subscribers=500,
     isolation_pages=6_000,
     isolation_seconds=4.0,
     isolation_late_seconds=10.0,

@@ -97,6 +97,8 @@ def test_the_flat_object_has_exactly_the_agreed_keys():
         "stream_match_items_per_cpu_s",
         "stream_match_vs_naive",
         "stream_match_growth",
+        "rss_fetches_per_feed_round",
+        "rss_delivery_p95_s",
         "isolation_victim_share",
         "isolation_p95_wait_ratio",
         "isolation_worst_way_share",

@@ -36,8 +36,9 @@ from crawlfleet.streams.items import Batch
 
 #: A feed that is taken is somebody's for so long.
 LEASE: Final = timedelta(minutes=5)
-#: Feeds that are asked for at once, and items of a batch before the next one begins.
-CONCURRENCY: Final = 64
+#: Feeds that are asked for at once, and items of a batch before the next one begins. To read a feed
+#: takes a processor longer than to ask for it, so with more of them bodies would only wait longer.
+CONCURRENCY: Final = 24
 #: Feeds of one host that are asked for at once.
 OF_HOST: Final = 4
 BATCH_ITEMS: Final = 1_000
@@ -116,6 +117,11 @@ class FeedReader:
                     await self._keep([found.feed for found in part])
         finally:
             await self._leave()
+
+    @property
+    def is_busy(self) -> bool:
+        """Tell whether feeds are taken that are not kept yet."""
+        return bool(self._taken)
 
     async def _begin(self) -> None:
         """Take feeds that are due, as many as there is room for, and ask for them."""
