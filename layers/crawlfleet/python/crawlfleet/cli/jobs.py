@@ -351,8 +351,8 @@ def _advise(fleet: "Client", biz: str, found: "Job") -> None:
 def _advise_without_records(fleet: "Client", biz: str, found: "Job") -> None:
     """Say of a job that its pages gave nothing: a selector that fits none fails none."""
     ledger = found.ledger
-    if found.state != "done" or ledger is None or not ledger.done:
-        return
+    if found.state != "done" or ledger is None or not ledger.done or ledger.dead:
+        return  # why tasks died is said
     if any(one.records for one in found.coverage) or found.known_links:
         return
     # Of submissions it is not known which pages others have led to.
