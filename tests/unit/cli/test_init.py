@@ -104,6 +104,33 @@ def test_what_a_field_found_stands_beside_it_and_breaks_no_line(begun):
     assert "# A record of each of these: 20 on this page." in text
 
 
+@pytest.mark.parametrize("page", [PAGE, PAGE.replace(b"class=next", b"")], ids=["pages", "one"])
+def test_the_pages_that_a_list_leads_to_are_read_where_the_comment_that_says_so_is_taken_out(
+    begun, crawlfleet, tmp_path, page
+):
+    _, text, biz = begun(page)
+    own = tmp_path / "begun/bizs/default/mysite.yaml"
+
+    lines = [line for line in text.splitlines() if "read by the rule" not in line]
+    own.write_text(
+        "\n".join(
+            line.replace("# follow", "follow").replace("# -", "-").replace("#   -", "  -")
+            for line in lines
+        )
+    )
+
+    assert not any(one.get("rule") for one in biz["rules"]["list"].get("follow", ()))
+    assert valid(crawlfleet, tmp_path / "begun")
+    saved = str(tmp_path / "page.html")
+    tried = crawlfleet(
+        *("rule", "try", str(tmp_path / "begun"), saved, "--biz", "mysite", "--rule", "list"),
+        *("--url", "https://books.example/", "--json"),
+    )
+    links = [one["url"] for one in tried.json()["links"] if one["rule"] == "page"]
+    assert len(links) == 20
+    assert "https://books.example/book/7" in links
+
+
 def test_a_guess_is_valid_and_yields_what_it_says(begun, crawlfleet, tmp_path):
     begun(PAGE)
 

@@ -165,7 +165,27 @@ def _rules_text(rules: Mapping[str, tuple[Rule, Trial]]) -> str:
     lines = ["rules:"]
     for name, (rule, trial) in rules.items():
         lines += rule_lines(name, rule, trial)
+        if "page" in rules:
+            lines += _lines_of_members(rule)
     return "\n".join(lines) + "\n"
+
+
+def _lines_of_members(rule: Rule) -> Iterator[str]:
+    """Write, as a comment, how the pages that a list leads to are read by `page`, too.
+
+    They may be many, and nobody has asked for them.
+    """
+    link = rule.fields.get("link")
+    if rule.items is None or not rule.items.css or link is None or not link.css:
+        return
+    follow = inline({"css": f"{rule.items.css} {link.css}", "rule": "page"})
+    if rule.follow:
+        yield "      # The page of each, too, read by the rule `page`:"
+        yield f"      # - {follow}"
+    else:
+        yield "    # The page of each, too, read by the rule `page`:"
+        yield "    # follow:"
+        yield f"    #   - {follow}"
 
 
 def rule_lines(name: str, rule: Rule, trial: Trial) -> Iterator[str]:
