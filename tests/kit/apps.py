@@ -9,4 +9,5 @@ from crawlfleet.apps.process import LOOKS
 from crawlfleet.apps.readers import SCRAPY_FOLDER
 from crawlfleet.apps.router import RouterContext, router
 from crawlfleet.apps.scheduler import IN_TIME_SECONDS, SCALING_SECONDS, Scheduler, Verbs, scheduler
+from crawlfleet.apps.streams import StreamReaders
 from crawlfleet.apps.trials import trials

@@ -18,6 +18,7 @@ from tests.kit.streams import (
     Stores,
     StreamClient,
     StreamRunner,
+    Terms,
 )
 from tests.kit.subscriptions import Content, MongoSubscriptions, StreamKind
 
@@ -34,8 +35,15 @@ class Channels:
             for name, url in urls.items()
         }
 
-    def __call__(self) -> Mapping[str, Channel]:
-        return self.now
+        self.refused: set[str] = set()
+
+    def __call__(self) -> Terms:
+        refused = frozenset(self.refused)
+        return Terms(
+            channels=self.now,
+            serves=lambda one: one.name not in refused,
+            revision=",".join(sorted(refused)),
+        )
 
 
 @asynccontextmanager
@@ -76,7 +84,7 @@ async def runner_of(
             subscriptions=MongoSubscriptions(nodes),
             workers=RedisWorkers(redis, fleet=fleet, liveness=LIVENESS),
             stores=stores,
-            channels=urls if isinstance(urls, Channels) else Channels(urls),
+            terms=urls if isinstance(urls, Channels) else Channels(urls),
             open_reader=open_reader,
         )
 

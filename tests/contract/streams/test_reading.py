@@ -165,6 +165,11 @@ def test_a_channel_whose_document_changes_is_read_as_it_is_now(redis_connection,
                 await until(lambda: server.open)
                 channels.now = Channels({channel: other.url}).now
                 await until(lambda: other.open and not server.open)
+                # A tenant that is suspended has nothing read for it.
+                channels.refused.add("storms")
+                await until(lambda: not other.open)
+                channels.refused.clear()
+                await until(lambda: other.open)
                 channels.now = {}
                 await until(lambda: not other.open)
 

@@ -13,11 +13,13 @@ KEYS: Final = {
     "stage.proxies": "p",
     "stage.otlp_headers": "x-token",
     "stage.pools": "large",
+    "stage.streams.channels": "wire",
+    "stage.streams.targets": "acme",
     "biz.fetch.headers": "X-Token",
     "tenant.users": "ann",
 }
 #: Lists of parts, which have one.
-LISTS: Final = frozenset({"generations", "quotas", "user_quotas", "ann"})
+LISTS: Final = frozenset({"acme", "generations", "quotas", "user_quotas", "ann"})
 PAGE: Final = {
     "page": {
         "fields": {"title": {"css": "title"}},
@@ -126,6 +128,24 @@ STAGE: Final[dict[str, tuple[Any, Any]]] = {
     "stage.pools.bound_only": (True, False),
     "stage.pools.proxies": (None, None),
     "stage.capacity.workers_per_tenant": (10, 9),
+    "stage.streams.channels.kind": ("ndjson_stream", "ndjson_stream"),
+    "stage.streams.channels.url": ("http://127.0.0.1:9/a", "http://127.0.0.1:9/b"),
+    "stage.streams.channels.secret": ("wire", "wire-after"),
+    "stage.streams.channels.filter_parameter": (None, "q"),
+    "stage.streams.channels.cursor_parameter": (None, "since"),
+    "stage.streams.channels.silent_seconds": (60.0, 50.0),
+    "stage.streams.channels.max_line_bytes": (256_000, 200_000),
+    **{
+        f"stage.streams.channels.fields.{name}": (name, f"said.{name}")
+        for name in (
+            *("id", "text", "title", "url", "author", "language", "hashtags", "mentions"),
+            *("published_at", "conversation", "replies_to", "quotes", "cursor", "withdrawn"),
+        )
+    },
+    **{
+        f"stage.streams.targets.{kind}": (None, "items-*")
+        for kind in ("sqs", "sns", "eventbridge", "redis_stream")
+    },
     "stage.bidding.window_seconds": (0.1, 1.5),
     "stage.bidding.wait_seconds": (30.0, 20.0),
     "stage.bidding.acknowledge_seconds": (10.0, 9.0),
@@ -153,6 +173,7 @@ TENANT: Final[dict[str, tuple[Any, Any]]] = {
     "tenant.ceilings.stored_bytes": (10**9, 2 * 10**9),
     "tenant.ceilings.documents": (10**9, 2 * 10**9),
     "tenant.ceilings.trials": (4, 5),
+    "tenant.ceilings.subscriptions": (1_000, 2_000),
     "tenant.api_keys": (["key-acme"], ["key-acme", "key-after"]),
     "tenant.retiring_keys": ({}, {"key-before": "2099-01-01T00:00:00Z"}),
     "tenant.quotas.unit": ("requests", "records"),
@@ -269,6 +290,7 @@ AS_THEY_WERE: Final = {
     "stage.proxies.allow_private": _ELSEWHERE,
     "stage.default_proxies": _ELSEWHERE,
     "stage.pools.proxies": _ELSEWHERE,
+    "stage.streams.channels.kind": "there is one kind so far",
     "tenant.managed": "whoever pushes reads it: test_config_command.py",
     "tenant.suspended": "nothing would be read any more: test_suspended_tenants.py",
     "biz.collection": _PLACE,

@@ -146,6 +146,15 @@ def collector_secret(stage: str, name: str) -> str:
     return f"{PRODUCT}/{stage}/otlp/{name}"
 
 
+def stream_secret(stage: str, name: str) -> str:
+    """Secrets Manager name of a secret that the channels of a stage refer to.
+
+    >>> stream_secret("aws-large", "wire")
+    'crawlfleet/aws-large/streams/wire'
+    """
+    return f"{PRODUCT}/{stage}/streams/{name}"
+
+
 def topic_name(stage: str, listeners: str) -> str:
     """Name of the SNS topic for ``people`` or ``machines``.
 

@@ -369,7 +369,7 @@ class Stage(Document, frozen=True, kw_only=True):
     need. ``reading`` bounds the process in which a worker reads pages.
     With ``bidding`` a job waits for a worker that it suits; without it any worker takes it.
     ``prices`` say what the stage pays, where that is not the list price of its region. ``streams``
-    say where subscriptions of tenants may deliver.
+    are the channels that tenants may subscribe to, and where subscriptions may deliver.
     """
 
     home_node: Slug = "main"

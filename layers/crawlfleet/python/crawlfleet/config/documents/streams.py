@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from crawlfleet.config.documents.secret import SecretName
-from crawlfleet.kernel.validation import Document, Slug, Words
+from crawlfleet.kernel.validation import Document, Slug, StoreName, Words
 
 #: Where a value stands in objects of a stream; ``.`` leads into objects, and into each of a list.
 Path = Annotated[
@@ -100,10 +100,13 @@ class AllowedTarget(Document, frozen=True, kw_only=True):
 
 
 class StreamTerms(Document, frozen=True, kw_only=True):
-    """The terms of streams: ``targets`` are those that subscriptions may name, by tenant.
+    """The terms of streams: ``channels`` by the names that subscriptions use, and targets.
 
-    A tenant that is not there may have items kept, and delivered nowhere.
+    ``targets`` are those that subscriptions may name, by tenant. A tenant that is not there may
+    have items kept, and delivered nowhere.
     """
+
+    channels: Annotated[dict[StoreName, Channel], Meta(max_length=100)] = {}
 
     targets: Annotated[
         dict[Slug, Annotated[tuple[AllowedTarget, ...], Meta(max_length=100)]],

@@ -12,6 +12,8 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Final
 
+import msgspec
+
 from crawlfleet.config.documents.streams import Channel
 from crawlfleet.fleet.redis.registry import RedisWorkers
 from crawlfleet.kernel.errors import CrawlfleetError, StoreError
@@ -39,8 +41,16 @@ log: Final = logging.getLogger(__name__)
 OpenReader = Callable[[str, Channel, str, Callable[[str, str], None]], Reader]
 
 
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """The terms of a configuration: its channels, and whom it lets have items of them."""
+
+    channels: Mapping[str, Channel]
+    serves: Callable[[Subscription], bool] = lambda _: True
+    revision: str = ""
+
+
 class StreamRunner:
-    """The readers of one worker, for one event loop. ``channels`` are those of the stage now."""
+    """The readers of one worker, for one event loop. ``terms`` are those in force now."""
 
     def __init__(
         self,
@@ -49,15 +59,15 @@ class StreamRunner:
         subscriptions: MongoSubscriptions,
         workers: RedisWorkers,
         stores: Stores,
-        channels: Callable[[], Mapping[str, Channel]],
+        terms: Callable[[], Terms],
         open_reader: OpenReader,
     ) -> None:
         self._worker = worker
         self._subscriptions, self._workers, self._stores = subscriptions, workers, stores
-        self._channels, self._open_reader = channels, open_reader
+        self._terms, self._open_reader = terms, open_reader
         self._seen: Seen | None = None
         self._known: dict[str, Subscription] = {}
-        self._standing: Mapping[str, Channel] = {}
+        self._standing = Terms(channels={})
         self._planned: dict[Source, Planned] = {}
         self._receiving: dict[str, Receiving] = {}
         self._living: list[str] = []
@@ -91,9 +101,10 @@ class StreamRunner:
         except StoreError as error:
             log.warning("changes of subscriptions cannot be read", extra={"reason": str(error)})
             is_changed = False
-        channels = dict(self._channels())
-        if is_changed or channels != self._standing:
-            self._standing = channels
+        terms, before = self._terms(), self._standing
+        is_other = (terms.revision, terms.channels) != (before.revision, before.channels)
+        if is_changed or is_other:
+            self._standing = terms
             self._plan()
         with suppress(StoreError):
             self._living = await asyncio.to_thread(self._beat)
@@ -131,7 +142,7 @@ class StreamRunner:
         receiving: dict[str, Receiving] = {}
         for key, one in self._known.items():
             channel = one.content.channel
-            if channel is None or channel not in self._standing:
+            if channel is None or not self._standing.serves(one):
                 continue
             try:
                 wanted, receiving[key] = one.content.parsed(), _receiving(one)
@@ -141,7 +152,8 @@ class StreamRunner:
                 continue
             asked.append(sources.Subscription(id=key, channel=channel, filter=wanted))
         filtering = {
-            name: channel.filter_parameter is not None for name, channel in self._standing.items()
+            name: channel.filter_parameter is not None
+            for name, channel in self._standing.channels.items()
         }
         self._planned, self._receiving = planned(asked, filtering), receiving
 
@@ -150,7 +162,7 @@ class StreamRunner:
         for source, (reader, channel, task) in list(self._reading.items()):
             if task.done():
                 self._end(source, task)
-            elif source not in mine or self._standing[source.channel] != channel:
+            elif source not in mine or self._standing.channels[source.channel] != channel:
                 self._stop(source)
             else:
                 reader.update(self._planned[source], self._receiving)
@@ -158,7 +170,7 @@ class StreamRunner:
             self._begin(source)
 
     def _begin(self, source: Source) -> None:
-        channel, wanted = self._standing[source.channel], self._planned[source]
+        channel, wanted = self._standing.channels[source.channel], self._planned[source]
         counters = self._counters.setdefault(source.channel, ChannelCounters())
 
         def open_reader() -> Reader:

@@ -44,9 +44,12 @@ class SubscriptionState(StrEnum):
     SUSPENDED = "suspended"
 
 
-def channels_of(_tree: Tree) -> Mapping[str, StreamKind]:
-    """Return the channels of a stage; no stage has any yet."""
-    return {}
+def channels_of(tree: Tree) -> Mapping[str, StreamKind]:
+    """Return the kinds of a stage's channels by their names."""
+    return {
+        name: StreamKind(channel.kind.value)
+        for name, channel in tree.stage.streams.channels.items()
+    }
 
 
 def targets_of(tree: Tree, tenant: str) -> Sequence[Mapping[str, str]]:

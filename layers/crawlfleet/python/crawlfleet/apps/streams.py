@@ -1,0 +1,141 @@
+"""Read the streams of a stage: a process of its own, ``python -m crawlfleet.apps.streams``.
+
+It reads while somebody subscribes to a channel of the stage, and ends by SIGTERM or SIGINT: then
+all cursors are kept and all holds released, and another one goes on at once.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+from uuid import uuid4
+
+import msgspec
+
+from crawlfleet.apps.context import Parts
+from crawlfleet.config.documents.streams import Channel
+from crawlfleet.crawling.fetching.secrets import SecretTexts
+from crawlfleet.crawling.fetching.stores import StoreAddresses
+from crawlfleet.fleet.redis.registry import RedisWorkers
+from crawlfleet.kernel import names
+from crawlfleet.kernel.errors import NoConfigurationError
+from crawlfleet.kernel.redis.clock import ServerClock
+from crawlfleet.kernel.settings import Need, Settings
+from crawlfleet.streams.delivery.mongo.accepting import MongoAccepting
+from crawlfleet.streams.http.connection import StreamClient
+from crawlfleet.streams.items import Reader
+from crawlfleet.streams.ndjson.reader import NdjsonReader
+from crawlfleet.streams.reading.channel import Stores
+from crawlfleet.streams.reading.mongo import MongoCursors
+from crawlfleet.streams.reading.runner import FLEET, LIVENESS, StreamRunner, Terms
+from crawlfleet.streams.redis import RedisHolds
+from crawlfleet.streams.subscriptions.models import Subscription
+from crawlfleet.streams.subscriptions.mongo import MongoSubscriptions
+from crawlfleet.streams.subscriptions.service import SubscriptionState, state_of
+
+#: Each channel has a call to a store under way now and then.
+THREADS: Final = 32
+#: Between two reports to the log.
+REPORT_SECONDS: Final = 60.0
+
+
+class StreamReaders:
+    """The streams of a stage, as one process reads its part of them."""
+
+    def __init__(self, parts: Parts, worker: str | None = None) -> None:
+        self._parts = parts
+        self._worker = worker or f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+        self._clock = ServerClock(parts.redis)
+        self._stores = StoreAddresses(parts.store_places)
+
+    def _allow_private(self) -> bool:
+        return self._parts.config.current().stage.allow_private_addresses
+
+    def _may_ask(self, port: int) -> bool:
+        return self._parts.config.current().stage.may_ask(port)
+
+    def _terms(self) -> Terms:
+        """Return what is in force; before the first push there is nothing to read."""
+        try:
+            tree = self._parts.config.current()
+        except NoConfigurationError:
+            return Terms(channels={})
+        unserved = {SubscriptionState.SUSPENDED, SubscriptionState.NO_CHANNEL}
+
+        def serves(one: Subscription) -> bool:
+            return state_of(tree, one, self._clock()) not in unserved
+
+        return Terms(channels=tree.stage.streams.channels, serves=serves, revision=tree.revision)
+
+    def _read_secret(self, _: str, name: str) -> str:
+        return self._parts.read_secret(names.stream_secret(self._parts.settings.stage, name))
+
+    async def run(self, ends: Callable[[], bool]) -> None:
+        """Read until it ends."""
+        self._clock.sync()
+        asyncio.get_running_loop().set_default_executor(
+            ThreadPoolExecutor(THREADS, thread_name_prefix="loop")
+        )
+        parts, secrets = self._parts, SecretTexts(self._read_secret)
+        await asyncio.to_thread(self._stores.renew)
+        async with StreamClient(
+            self._allow_private, self._may_ask, clock=self._clock, is_store=self._stores.has
+        ) as client:
+
+            def open_reader(
+                name: str, channel: Channel, filter_text: str, tell: Callable[[str, str], None]
+            ) -> Reader:
+                return NdjsonReader(
+                    name,
+                    channel,
+                    client,
+                    secrets,
+                    clock=self._clock,
+                    user_agent=parts.config.current().stage.user_agent,
+                    filter_text=filter_text,
+                    tell=lambda fault: tell(fault.end, fault.message),
+                )
+
+            runner = StreamRunner(
+                self._worker,
+                subscriptions=MongoSubscriptions(parts.nodes),
+                workers=RedisWorkers(parts.redis, fleet=FLEET, liveness=LIVENESS),
+                stores=Stores(
+                    holds=RedisHolds(parts.redis),
+                    cursors=MongoCursors(parts.nodes),
+                    accepting=MongoAccepting(parts.nodes),
+                    clock=self._clock,
+                ),
+                terms=self._terms,
+                open_reader=open_reader,
+            )
+            reporting = asyncio.ensure_future(self._report(runner))
+            try:
+                await runner.run(ends)
+            finally:
+                reporting.cancel()
+                await asyncio.wait((reporting,))
+
+    async def _report(self, runner: StreamRunner) -> None:
+        while True:
+            await asyncio.sleep(REPORT_SECONDS)
+            if report := runner.report():
+                said = msgspec.to_builtins(report, builtin_types=())
+                self._parts.log.info("read streams", extra={"channels": said})
+
+
+def main() -> None:
+    """Read the streams of this environment's stage until a signal ends it."""
+    ended: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda got, _: ended.append(got))
+    settings = Settings.from_environment(needs=(Need.REDIS, Need.NODES))
+    readers = StreamReaders(Parts(settings, "streams"))
+    asyncio.run(readers.run(lambda: bool(ended)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""The process that reads streams: from a subscription of the API to a delivery, with its secret."""
+
+import asyncio
+
+import boto3
+import pytest
+
+from infra.local.stream_server import StreamServer
+from tests.functions.http import ask
+from tests.kit.apps import StreamReaders
+from tests.kit.kernel import names
+from tests.kit.worlds.functions import STAGE, World, default_bizs
+from tests.kit.worlds.worker import until
+
+PLACE = "/v1/docs/subscriptions/storms"
+WANTED = {"kind": "ndjson_stream", "filter": "storm", "channel": "wire"}
+
+
+@pytest.fixture
+def secret() -> str:
+    text = "t0p-s3cret"
+    client = boto3.client("secretsmanager")
+    client.create_secret(Name=names.stream_secret(STAGE, "wire"), SecretString=f"{text}\n")
+    return text
+
+
+def test_what_is_subscribed_to_is_read_and_kept(world: World, secret: str, caplog) -> None:
+    async def work() -> None:
+        async with StreamServer(token=secret) as server:
+            wire = {"kind": "ndjson_stream", "url": server.url, "secret": "wire"}
+            assert ask(world, "PUT", PLACE, WANTED).status == 400
+            stage = {"streams": {"channels": {"wire": wire}}}
+            world.push(default_bizs(), stage=stage)
+            made = await asyncio.to_thread(ask, world, "PUT", PLACE, WANTED)
+            assert (made.status, made.json["state"]) == (200, "active")
+
+            ended: list[int] = []
+            readers = StreamReaders(world.own)
+            reading = asyncio.ensure_future(readers.run(lambda: bool(ended)))
+            await until(lambda: server.open)
+            await server.publish("a storm", "the sun")
+            await until(lambda: world.control["stream_deliveries"].count_documents({}) == 1)
+            await asyncio.to_thread(ask, world, "DELETE", PLACE)
+            await until(lambda: not server.open)
+            ended.append(1)
+            await reading
+
+    asyncio.run(work())
+
+    assert secret not in caplog.text
