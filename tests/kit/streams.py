@@ -71,3 +71,5 @@ from crawlfleet.streams.targets import Target, TargetKind, is_allowed, must_be_a
 from crawlfleet.streams.text import fold, hashtags, is_whole, mentions, occurrences
 from crawlfleet.streams.x import posts as x_posts
 from crawlfleet.streams.x import rules as x_rules
+from crawlfleet.streams.x.api import XApi
+from crawlfleet.streams.x.reader import XReader

@@ -41,6 +41,9 @@ class Packing(msgspec.Struct, frozen=True):
         return BETWEEN.join(self.rules[number])
 
 
+NOTHING: Final = Packing({})
+
+
 class Change(msgspec.Struct, frozen=True):
     """A soft reload: the rules to remove and to add. Others are not touched."""
 

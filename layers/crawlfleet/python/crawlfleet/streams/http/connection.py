@@ -21,6 +21,8 @@ from crawlfleet.kernel.urls import is_public
 
 CONNECT_SECONDS: Final = 10.0
 MOST_REDIRECTS: Final = 5
+_BEGINNING_BYTES: Final = 4_000
+_BEGINNING_SECONDS: Final = 2.0
 #: What the API of a stream may answer: a list of all rules is some hundred bytes a rule.
 MOST_ANSWER_BYTES: Final = 16_000_000
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
@@ -28,11 +30,17 @@ _GUARDED: Final = "the check of addresses has come into force; the stream is con
 
 
 class StatusError(errors.FetchError):
-    """A stream is not open: it answered with this status."""
+    """A stream is not open: it answered with this status, and perhaps says why.
 
-    def __init__(self, status: int, asked_seconds: float | None) -> None:
-        super().__init__(f"answered {status}", status=status)
+    ``body`` is the beginning of what it answered.
+    """
+
+    def __init__(
+        self, status: int, asked_seconds: float | None, *, said: str = "", body: bytes = b""
+    ) -> None:
+        super().__init__(f"answered {status}{f': {said}' if said else ''}", status=status)
         self.asked_seconds = asked_seconds or 0.0
+        self.body = body
 
 
 class Answer(NamedTuple):
@@ -108,9 +116,9 @@ class StreamClient:
                 url = _joined(url, place)
                 continue
             if response.status != 200:
-                said = response.headers.get("Retry-After")
-                response.close()
-                raise StatusError(response.status, retry_after_seconds(said, self._clock()))
+                asked = retry_after_seconds(response.headers.get("Retry-After"), self._clock())
+                body = await _beginning(response, seconds)
+                raise StatusError(response.status, asked, body=body)
             coding = response.headers.get("Content-Encoding", "identity").strip().lower()
             if coding not in {"", "identity"}:
                 response.close()
@@ -225,6 +233,20 @@ class OpenStream:
     def close(self) -> None:
         """Close the connection at once."""
         self._response.close()
+
+
+async def _beginning(response: aiohttp.ClientResponse, seconds: float) -> bytes:
+    """Read the beginning of an answer, and close it; what does not come in time is left."""
+    found = b""
+    try:
+        async with asyncio.timeout(min(seconds, _BEGINNING_SECONDS)):
+            while not response.content.at_eof() and len(found) < _BEGINNING_BYTES:
+                found += await response.content.read(_BEGINNING_BYTES - len(found))
+    except (aiohttp.ClientError, OSError, TimeoutError):
+        pass
+    finally:
+        response.close()
+    return found
 
 
 def asked_of(error: errors.FetchError) -> float:

@@ -136,6 +136,17 @@ def order_of(post_id: str) -> tuple[int, str]:
     return len(post_id), post_id
 
 
+def before(post_id: str, seconds: float) -> str:
+    """Return the id that a post of so many seconds before this one would have.
+
+    The upper bits of an id are milliseconds.
+
+    >>> before("1995000000000000000", 30.0)
+    '1994999874170880000'
+    """
+    return str(max(1, int(post_id) - (int(seconds * 1_000) << 22)))
+
+
 def problem_of(found: Mapping[str, Any]) -> str:
     """Return what X says is wrong, in a line; "" where it says nothing.
 

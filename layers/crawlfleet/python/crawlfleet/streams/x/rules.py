@@ -45,11 +45,13 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 class RuleChange(msgspec.Struct, frozen=True, kw_only=True):
     """A soft reload at X: the rules to add, as value and tag, and the ids of those to delete.
 
-    ``missing`` counts rules that the plan has no room for: what they would bring does not come.
+    ``deletes_first`` is true where there is no room for both at once. ``missing`` counts rules that
+    the plan has no room for: what they would bring does not come.
     """
 
     add: tuple[tuple[str, str], ...] = ()
     delete: tuple[str, ...] = ()
+    deletes_first: bool = False
     missing: int = 0
 
     def __bool__(self) -> bool:
@@ -68,7 +70,7 @@ def change(standing: Sequence[Rule], clauses: Iterable[str], limits: RuleLimits)
     'flood OR storm'
     >>> now = [Rule(id="7", value="flood OR storm", tag="crawlfleet 1"), Rule(id="8", value="cats")]
     >>> change(now, ["storm"], limits)
-    RuleChange(add=(('storm', 'crawlfleet 2'),), delete=('7',), missing=0)
+    RuleChange(add=(('storm', 'crawlfleet 2'),), delete=('7',), deletes_first=False, missing=0)
     """
     ours: dict[int, Rule] = {}
     unfit: list[Rule] = []
@@ -86,6 +88,7 @@ def change(standing: Sequence[Rule], clauses: Iterable[str], limits: RuleLimits)
     return RuleChange(
         add=tuple((after.packing.text(number), f"{TAG}{number}") for number in added),
         delete=tuple(one.id for one in (*unfit, *(ours[number] for number in after.removed))),
+        deletes_first=len(standing) + len(added) > limits.rules,
         missing=len(after.added) - len(added),
     )
 
