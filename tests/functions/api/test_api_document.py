@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from schemathesis.generation import GenerationMode
 
+from tests.functions.api.undelivered import an_undelivered_item
 from tests.functions.dead_letter_site import dead_letters
 from tests.functions.http import ask, submit
 from tests.functions.open_api import Document
@@ -101,7 +102,7 @@ def test_everything_documented_answers(world, document, tmp_path, monkeypatch):
     values |= {"job": "june", "spider": "all", "tenant": world.tenants["rival"]}
     subscription = {"kind": "rss", "filter": "a", "feeds": ["https://example.org/feed"]}
     assert ask(world, "PUT", "/v1/docs/subscriptions/all", subscription).status == 200
-    values |= {"subscription": "all"}
+    values |= {"subscription": "all", "delivery": an_undelivered_item(world, "acme", "docs")}
     bodies = {
         "putSpider": {**spider, "priority": 9},
         "offerSeeds": {"seeds": [{"url": "https://example.org/2"}]},
@@ -115,6 +116,7 @@ def test_everything_documented_answers(world, document, tmp_path, monkeypatch):
         "forecastJob": {"rule": "page", "urls": ["https://example.org/3"]},
         "setJobQuotas": {"quotas": [{"unit": "requests", "most": 9, "per": "day"}]},
         "previewSchedule": {"cron": "0 3 * * *"},
+        "redeliverMany": {"reason": "away"},
         "replayDeadLetters": {"filter": {"status": 299}},
         "purgeDeadLetters": {"filter": {"status": 299}},
         "reserveSlots": {"process": "p", "hosts": [{"host": "example.org", "count": 1}]},
@@ -129,6 +131,7 @@ def test_everything_documented_answers(world, document, tmp_path, monkeypatch):
         },
     }
     queries = {"explainUrl": {"url": "https://example.org/2"}}
+    queries |= {"getConversation": {"channel": "news", "item": "1"}}
 
     # Deletions come last, after the reading of what they delete.
     for (method, path), operation in sorted(
@@ -147,7 +150,7 @@ def test_everything_documented_answers(world, document, tmp_path, monkeypatch):
 def test_open_paths_need_no_key_and_all_others_do(world, document):
     seed = {"segment": "2026-03-01", "key": "0" * 32}
     values = {"biz": "docs", "id": "1", "name": "nightly", "spider": "all", "job": "june", **seed}
-    values |= {"tenant": "acme", "subscription": "all"}
+    values |= {"tenant": "acme", "subscription": "all", "delivery": "0" * 64}
     for (method, path), operation in document.operations.items():
         place = re.sub(r"{(\w+)}", lambda match: values[match[1]], path)
         answer = ask(world, method, place, "{}", key=None)
@@ -338,6 +341,8 @@ def test_whatever_fits_the_document_and_means_something_is_accepted(world, schem
             case.body = _of_schedules(case.body)
         elif route.operation == "putSubscription":
             case.body = _of_subscriptions(case.body)
+        elif route.operation == "redeliverMany":
+            case.body = {"subscription": "all"}
         elif route.operation == "tryFilter":
             case.body = _of_filter_trials(case.body)
         elif route.operation == "offerSeeds":

@@ -21,6 +21,7 @@ SEED = {
     "job": "june",
     "tenant": "acme",
     "subscription": "a",
+    "delivery": "0" * 64,
 }
 BODIES = {
     "submitRequests": {"url": "https://example.org/x"},
@@ -28,6 +29,7 @@ BODIES = {
     "putSpider": {"rule": "page", "start": {"urls": ["https://example.org/mine"]}},
     "previewSchedule": {"cron": "0 3 * * *"},
     "putSubscription": {"kind": "rss", "filter": "a", "feeds": ["https://example.org/feed"]},
+    "redeliverMany": {"all": True},
     "tryFilter": {"filter": "a", "items": [{"text": "a"}]},
     "replayDeadLetters": {"all": True},
     "purgeDeadLetters": {"all": True},

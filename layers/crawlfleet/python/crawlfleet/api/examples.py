@@ -66,6 +66,7 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
             ],
         }
     },
+    "redeliverMany": {"of a subscription": {"subscription": "climate"}, "all": {"all": True}},
     "offerSeeds": {"one": {"seeds": [{"url": _URL, "rule": "item"}]}},
     "tryRule": {"by name": {"rule": "item", "url": _URL}},
     "changeRequestState": {

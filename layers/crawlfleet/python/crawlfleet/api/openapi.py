@@ -29,6 +29,11 @@ _PATH_PARAMETERS: Final = {
     "name": ("A schedule's name.", r"^[a-z][a-z0-9-]{0,31}$", "nightly"),
     "spider": ("A spider's name.", r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", "catalogue"),
     "subscription": ("A subscription's name.", r"^[a-z][a-z0-9-]{0,31}$", "climate"),
+    "delivery": (
+        "The id of a message.",
+        r"^[0-9a-f]{64}$",
+        "5197b3c9a83a1a4e0892847197b0cd70a04b9992efcc45d25419cf21fab933d9",
+    ),
     "job": ("A job's name.", r"^[A-Za-z0-9._-]{1,64}$", "nightly.20261121T030000Z"),
     "tenant": ("A tenant's name.", r"^[a-z][a-z0-9-]{0,31}$", "acme"),
     "segment": ("A segment's name.", f"^{NAME}$", "2026-11-21"),

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from crawlfleet.requests.submission.service import Submissions
     from crawlfleet.requests.submission.tracking import Tracking
     from crawlfleet.requests.submission.transitions import Transitions
+    from crawlfleet.streams.delivery.dead_letters import StreamDeadLetters
+    from crawlfleet.streams.delivery.mongo.conversations import MongoConversations
     from crawlfleet.streams.subscriptions.service import SubscriptionService
     from crawlfleet.tenancy.service import Tenants
 
@@ -87,6 +89,10 @@ class Context(Protocol):
     def spiders(self) -> "SpiderService": ...
     @property
     def subscriptions(self) -> "SubscriptionService": ...
+    @property
+    def undelivered(self) -> "StreamDeadLetters": ...
+    @property
+    def conversations(self) -> "MongoConversations": ...
     @property
     def jobs(self) -> "JobService": ...
     @property
@@ -360,6 +366,7 @@ _WORDS: Final[Mapping[str, frozenset[str]]] = {
     "schedules": frozenset({"schedules"}),
     "spiders": frozenset({"spiders"}),
     "subscriptions": frozenset({"subscriptions"}),
+    "deliveries": frozenset({"undelivered", "conversations"}),
     "jobs": frozenset({"jobs", "forecasts"}),
     "demands": frozenset({"demands", "run"}),
     "incidents": frozenset({"incidents"}),

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from crawlfleet.requests.dead_letters.service import DeadLetters
     from crawlfleet.requests.queue.redis.crawls import RedisCrawlLedgers
     from crawlfleet.requests.submission.transitions import Transitions
+    from crawlfleet.streams.delivery.dead_letters import StreamDeadLetters
+    from crawlfleet.streams.delivery.mongo.conversations import MongoConversations
     from crawlfleet.streams.subscriptions.service import SubscriptionService
     from crawlfleet.tenancy.service import Tenants
 
@@ -212,6 +214,25 @@ class RouterContext:
         from crawlfleet.streams.subscriptions.service import SubscriptionService
 
         return SubscriptionService(subscriptions=MongoSubscriptions(self.parts.nodes))
+
+    @cached_property
+    def undelivered(self) -> "StreamDeadLetters":
+        """The dead letters of subscriptions."""
+        from crawlfleet.streams.delivery.dead_letters import StreamDeadLetters
+        from crawlfleet.streams.delivery.mongo.dead_letters import MongoStreamDeadLetters
+        from crawlfleet.streams.subscriptions.mongo import MongoSubscriptions
+
+        nodes = self.parts.nodes
+        return StreamDeadLetters(
+            store=MongoStreamDeadLetters(nodes), subscriptions=MongoSubscriptions(nodes)
+        )
+
+    @cached_property
+    def conversations(self) -> "MongoConversations":
+        """The conversations of items."""
+        from crawlfleet.streams.delivery.mongo.conversations import MongoConversations
+
+        return MongoConversations(self.parts.nodes)
 
     @cached_property
     def costs(self) -> "MongoCosts":

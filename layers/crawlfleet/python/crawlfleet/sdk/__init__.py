@@ -45,6 +45,7 @@ from crawlfleet.sdk.transport import Retries, Timeouts
 from crawlfleet.wire import ProblemDocument
 from crawlfleet.wire.costs import Band, BizCost, Cost, CostsAnswer, DayCost, Forecast, Took
 from crawlfleet.wire.dead_letters import DeadLetter, Sample, SiteAnswer
+from crawlfleet.wire.deliveries import Conversation, ConversationTurn, UndeliveredItem
 from crawlfleet.wire.explain import (
     Explanation,
     Standing,
@@ -127,6 +128,8 @@ __all__ = [
     "Client",
     "ConfigError",
     "ConflictError",
+    "Conversation",
+    "ConversationTurn",
     "Cost",
     "CostsAnswer",
     "CrawlfleetError",
@@ -219,6 +222,7 @@ __all__ = [
     "TriedRule",
     "UnavailableError",
     "UncertainError",
+    "UndeliveredItem",
     "UnknownBizError",
     "UnknownRuleError",
     "UnknownTenantError",

@@ -6,6 +6,7 @@ from typing import Self
 from crawlfleet import __version__
 from crawlfleet.sdk.address import find_address
 from crawlfleet.sdk.dead_letters import DeadLetterCalls
+from crawlfleet.sdk.deliveries import DeliveryCalls
 from crawlfleet.sdk.fleet import FleetCalls
 from crawlfleet.sdk.jobs import JobCalls
 from crawlfleet.sdk.requests import RequestCalls
@@ -27,6 +28,7 @@ class Client(
     SpiderCalls,
     RuleCalls,
     SubscriptionCalls,
+    DeliveryCalls,
     JobCalls,
     FleetCalls,
     TenantCalls,

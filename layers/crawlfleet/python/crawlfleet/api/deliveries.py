@@ -1,0 +1,188 @@
+"""Deliveries of subscriptions in the API: dead letters, and conversations (SPEC.md D10)."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Final
+
+import msgspec
+from aws_lambda_powertools.event_handler import Response
+from msgspec import Meta
+
+from crawlfleet.api.inputs import CHANGES, LARGEST_PAGE, read
+from crawlfleet.api.responses import filled, page_of, shown
+from crawlfleet.api.routing import CURSOR, LIMIT, Call, Parameter, Routes, word
+from crawlfleet.config.lookup import biz_of
+from crawlfleet.kernel.errors import InvalidRequestError, NotFoundError
+from crawlfleet.streams.delivery import models
+from crawlfleet.streams.delivery.conversations import Turn
+from crawlfleet.wire.deliveries import (
+    Conversation,
+    ConversationTurn,
+    Redelivered,
+    UndeliveredItem,
+    UndeliveredPage,
+)
+
+#: Characters of a text in a conversation: an answer has up to 500 of them.
+_TEXT: Final = 1_000
+_REASONS: Final = tuple(reason.value for reason in models.Reason)
+_LONGEST_ID: Final = 500
+
+#: The schema has the enumeration; another value is refused where all are named.
+ReasonWord = Annotated[
+    str, Meta(min_length=1, max_length=64, extra_json_schema={"enum": list(_REASONS)})
+]
+SubscriptionName = Annotated[str, Meta(min_length=1, max_length=64)]
+
+
+class RedeliveryInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Dead letters of subscriptions to replay: of a subscription, of a reason, or ``all``.
+
+    ``cursor`` is that of the answer before, where a call did not come to the end.
+    """
+
+    subscription: SubscriptionName | None = None
+    reason: ReasonWord | None = None
+    all: bool = False
+    limit: Annotated[int, Meta(ge=1, le=LARGEST_PAGE)] = CHANGES
+    cursor: Annotated[str, Meta(max_length=200)] | None = None
+
+
+def undelivered_view(one: models.DeadLetter) -> UndeliveredItem:
+    """Shape a dead letter."""
+    return filled(UndeliveredItem, one, reason=one.reason.value, target=one.target.written)
+
+
+def _turns(turn: Turn, depth: int = 0, parent: str | None = None) -> Iterator[ConversationTurn]:
+    item = turn.item
+    known: dict[str, Any] = {}
+    if item is not None:
+        known = {
+            "text": item.seen.text[:_TEXT],
+            "title": item.title[:_TEXT],
+            "author": item.seen.author,
+            "url": item.url,
+            "published_at": item.published_at,
+        }
+    yield ConversationTurn(
+        id=turn.id,
+        depth=depth,
+        parent=parent,
+        placeholder=item is None,
+        cut_off=turn.is_cut_off,
+        **known,
+    )
+    for reply in turn.replies:
+        yield from _turns(reply, depth + 1, turn.id)
+
+
+def _id_in(call: Call, name: str) -> str:
+    value = call.query.get(name, "")
+    if not 1 <= len(value) <= _LONGEST_ID:
+        raise InvalidRequestError.of(name, f"must be 1 to {_LONGEST_ID} signs")
+    return value
+
+
+def _id_of(name: str, meaning: str) -> Parameter:
+    shape = {"type": "string", "minLength": 1, "maxLength": _LONGEST_ID}
+    return Parameter(name=name, meaning=meaning, shape=shape)
+
+
+ROUTES: Final = Routes()
+
+
+@ROUTES.add(
+    "GET",
+    "/v1/{biz}/undelivered",
+    UndeliveredPage,
+    parameters=(
+        word("subscription", "Only of this subscription."),
+        Parameter(
+            name="reason",
+            meaning="Only of this reason.",
+            shape={"type": "string", "enum": list(_REASONS)},
+        ),
+        CURSOR,
+        LIMIT,
+    ),
+)
+def list_undelivered(call: Call, biz: str) -> Response[str]:
+    """List items of subscriptions that were not delivered and are given up, oldest first."""
+    biz_of(call.tree, call.tenant, biz)
+    subscription = call.query.get("subscription")
+    if subscription is not None and not 1 <= len(subscription) <= 255:
+        raise InvalidRequestError.of("subscription", "must be 1 to 255 signs")
+    return page_of(
+        call.limit,
+        lambda limit: call.context.undelivered.find(
+            call.tenant,
+            biz,
+            subscription=subscription,
+            reason=call.query.get("reason"),
+            cursor=call.cursor,
+            limit=limit,
+        ),
+        lambda found, **page: UndeliveredPage(tuple(found), **page),
+        undelivered_view,
+    )
+
+
+@ROUTES.add("GET", "/v1/{biz}/undelivered/{delivery}", UndeliveredItem)
+def get_undelivered(call: Call, biz: str, delivery: str) -> Response[str]:
+    """Get one item of a subscription that was not delivered."""
+    biz_of(call.tree, call.tenant, biz)
+    found = call.context.undelivered.get(call.tenant, biz, delivery)
+    return shown(200, undelivered_view(found))
+
+
+@ROUTES.add("POST", "/v1/{biz}/undelivered/{delivery}/replay", Redelivered)
+def redeliver(call: Call, biz: str, delivery: str) -> Response[str]:
+    """Deliver one item again, to where its subscription delivers now."""
+    biz_of(call.tree, call.tenant, biz)
+    call.context.undelivered.replay(call.tenant, biz, delivery, call.now)
+    return shown(200, Redelivered(replayed=1))
+
+
+@ROUTES.add(
+    "POST",
+    "/v1/{biz}/undelivered/replay",
+    Redelivered,
+    problems=(413,),
+    body=(RedeliveryInput,),
+)
+def redeliver_many(call: Call, biz: str) -> Response[str]:
+    """Deliver items again, to where their subscriptions deliver now; some in a call."""
+    biz_of(call.tree, call.tenant, biz)
+    given = read(call.body, RedeliveryInput)
+    if given.all == (given.subscription is not None or given.reason is not None):
+        message = "must be true without a subscription or a reason, and false beside one"
+        raise InvalidRequestError.of("all", message)
+    done = call.context.undelivered.replay_many(
+        call.tenant,
+        biz,
+        call.now,
+        subscription=given.subscription,
+        reason=given.reason,
+        cursor=given.cursor,
+        limit=given.limit,
+    )
+    more = done.cursor is not None
+    return shown(200, Redelivered(replayed=done.count, cursor=done.cursor, more=more))
+
+
+@ROUTES.add(
+    "GET",
+    "/v1/{biz}/conversations",
+    Conversation,
+    parameters=(
+        _id_of("channel", "The channel of the item, or the URL of its feed."),
+        _id_of("item", "The id of any item of the conversation."),
+    ),
+)
+def get_conversation(call: Call, biz: str) -> Response[str]:
+    """Read the conversation that an item is in, as far as subscriptions of the biz have it."""
+    biz_of(call.tree, call.tenant, biz)
+    channel, item = _id_in(call, "channel"), _id_in(call, "item")
+    found = call.context.conversations.read(call.tenant, biz, channel, item)
+    if found is None:
+        raise NotFoundError("no subscription of the biz has this item")
+    return shown(200, Conversation(channel=channel, root=found.id, turns=tuple(_turns(found))))

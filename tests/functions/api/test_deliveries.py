@@ -1,0 +1,122 @@
+"""Dead letters and conversations of subscriptions through the API and the SDK; whose they are."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.functions.api.undelivered import an_undelivered_item
+from tests.functions.door import Door
+from tests.functions.http import ask
+from tests.kit.kernel import InvalidRequestError, NotFoundError
+from tests.kit.sdk import Client
+from tests.kit.worlds.functions import World
+
+BIZ = "docs"
+PLACE = f"/v1/{BIZ}/undelivered"
+
+
+@pytest.fixture
+def fleet(world: World, standing_door: Door) -> Iterator[Client]:
+    with Client(standing_door.url, standing_door.keys["acme"]) as client:
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left(world: World) -> None:
+    """What another test has left is forgotten: the world is one for all."""
+    for name in ("stream_items", "stream_deliveries", "stream_receivers"):
+        world.own.nodes.control(name).delete_many({"tenant": {"$in": [*world.tenants.values()]}})
+        world.own.nodes.control(name).delete_many({"channel": "news"})
+
+
+def test_what_was_not_delivered_is_listed_read_and_delivered_again(
+    world: World, fleet: Client
+) -> None:
+    id_ = an_undelivered_item(world, "acme", BIZ)
+
+    (listed,) = fleet.undelivered(BIZ)
+
+    assert (listed.id, listed.subscription, listed.item) == (id_, "all", "1")
+    assert (listed.reason, listed.error) == ("refused", "InvalidMessageContents")
+    assert listed.target == {"redis_stream": "items"}
+    assert fleet.undelivered_item(BIZ, id_) == listed
+    fleet.redeliver(BIZ, id_)
+    assert list(fleet.undelivered(BIZ)) == []
+    with pytest.raises(NotFoundError):
+        fleet.redeliver(BIZ, id_)
+
+
+def test_items_are_delivered_again_by_subscription_or_reason(world: World, fleet: Client) -> None:
+    for number, name in enumerate(("a", "a", "b")):
+        an_undelivered_item(world, "acme", BIZ, str(number), name)
+
+    assert fleet.redeliver_all(BIZ, reason="away") == 0
+    assert fleet.redeliver_all(BIZ, subscription="a") == 2
+    assert [one.subscription for one in fleet.undelivered(BIZ)] == ["b"]
+    assert fleet.redeliver_all(BIZ, everything=True) == 1
+
+
+def test_they_are_delivered_again_call_by_call(world: World) -> None:
+    for number in range(3):
+        an_undelivered_item(world, "acme", BIZ, str(number))
+
+    first = ask(world, "POST", f"{PLACE}/replay", {"all": True, "limit": 2}).json
+    body = {"all": True, "limit": 2, "cursor": first["cursor"]}
+    rest = ask(world, "POST", f"{PLACE}/replay", body).json
+
+    assert [(one["replayed"], one["more"]) for one in (first, rest)] == [(2, True), (1, False)]
+
+
+@pytest.mark.parametrize(
+    ("body", "fields"),
+    [
+        (None, ["body"]),
+        ({}, ["all"]),
+        ({"all": True, "subscription": "a"}, ["all"]),
+        ({"reason": "refuse"}, ["reason"]),
+        ({"reason": "away", "limit": 0}, ["limit"]),
+        ({"reason": "away", "cursor": "x"}, ["cursor"]),
+    ],
+)
+def test_what_is_wrong_with_a_replay_is_named(world: World, body, fields) -> None:
+    answer = ask(world, "POST", f"{PLACE}/replay", body)
+
+    assert (answer.status, answer.fields) == (400, fields)
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [({"reason": "x"}, "reason"), ({"cursor": "x"}, "cursor"), ({"subscription": ""}, None)],
+)
+def test_what_is_wrong_with_a_list_is_named(world: World, query, field) -> None:
+    answer = ask(world, "GET", PLACE, query=query)
+
+    assert answer.fields == ([field] if field else ["subscription"])
+
+
+def test_tenants_do_not_see_each_others(world: World, fleet: Client) -> None:
+    theirs = an_undelivered_item(world, "rival", BIZ)
+
+    assert list(fleet.undelivered(BIZ)) == []
+    assert fleet.redeliver_all(BIZ, everything=True) == 0
+    with pytest.raises(NotFoundError):
+        fleet.redeliver(BIZ, theirs)
+    with pytest.raises(NotFoundError):
+        fleet.conversation(BIZ, "news", "1")
+
+
+def test_a_conversation_is_read_from_any_of_its_items(world: World, fleet: Client) -> None:
+    an_undelivered_item(world, "acme", BIZ, "3", replies_to="2")
+    an_undelivered_item(world, "acme", BIZ, "2", replies_to="1")
+
+    found = fleet.conversation(BIZ, "news", "3")
+
+    assert found == fleet.conversation(BIZ, "news", "2")
+    assert [(one.id, one.parent, one.depth, one.placeholder) for one in found.turns] == [
+        ("1", None, 0, True),
+        ("2", "1", 1, False),
+        ("3", "2", 2, False),
+    ]
+    assert found.turns[1].text == "rain 2"
+    with pytest.raises(InvalidRequestError, match="item"):
+        fleet.conversation(BIZ, "news", "")
