@@ -9,7 +9,8 @@ import pytest
 from tests.kit.feeds import MOST, Feed, Hub, Lease, MongoFeeds
 from tests.kit.requests import Validators
 
-NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
+#: The real time: what is kept is forgotten by the server's.
+NOW = datetime.now(UTC).replace(microsecond=0)
 UNTIL = NOW + timedelta(minutes=5)
 LATER = NOW + timedelta(hours=1)
 

@@ -1,131 +1,16 @@
 """Feeds are read from a real site: once a round, on condition, and nothing is lost or twice."""
 
 import asyncio
-from contextlib import aclosing, asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from contextlib import aclosing
+from datetime import timedelta
 
-import msgspec
 import pytest
-from aiohttp import web
 
-from tests.fakes.politeness import MemoryHosts, MemoryRobotsCache
-from tests.kit.config import HostLimits, Spider, Tree
-from tests.kit.executors import BUILT_IN, Registry, SpiderExecutors
-from tests.kit.extract import RuleExtractor
-from tests.kit.feeds import FeedReader, MongoFeeds, PoliteFeeds, moved_to, parsed_by, reading_of
+from tests.contract.streams.feed_site import DAY, NOW, Round, Site, opened
+from tests.kit.executors import BUILT_IN
+from tests.kit.feeds import moved_to, parsed_by
 from tests.kit.fetching import AiohttpFetcher, Followed
 from tests.kit.reading import PAGE_READER, PageReader, Spawner
-from tests.kit.requests import Body, Page
-from tests.kit.worlds.memory import make_biz, make_tree
-
-NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
-DAY = timedelta(days=1)
-ITEM = "<item><guid>{0}</guid><title>Title {0}</title><pubDate>{1}</pubDate></item>"
-DATE = "Tue, 24 Nov 2026 11:59:00 GMT"
-
-
-class Config:
-    def __init__(self):
-        tree = make_tree(make_biz())
-        stage = msgspec.structs.replace(
-            tree.stage, hosts=HostLimits(per_second=10_000.0, concurrency=100)
-        )
-        self.tree: Tree = msgspec.structs.replace(tree, stage=stage)
-
-    def current(self):
-        return self.tree
-
-
-class Site:
-    """Feeds at any path below /f/, with ETags; other answers as a test has it."""
-
-    def __init__(self):
-        self.url = ""
-        self.asked: list[tuple[str, dict[str, str]]] = []
-        self.items: dict[str, list[str]] = {}
-        self.answers: dict[str, dict] = {}
-
-    async def answer(self, request):
-        path = request.path
-        if path == "/robots.txt":
-            return web.Response(text="User-agent: *\nDisallow: /private\n")
-        self.asked.append((path, dict(request.headers)))
-        if path in self.answers:
-            return web.Response(**self.answers[path])
-        items = self.items.get(path, ["1"])
-        etag = f'"{"-".join(items)}"'
-        if request.headers.get("If-None-Match") == etag:
-            return web.Response(status=304, headers={"ETag": etag})
-        text = "".join(ITEM.format(path + one, DATE) for one in items)
-        return web.Response(
-            text=f"<rss version='2.0'><channel><title>T</title>{text}</channel></rss>",
-            content_type="application/rss+xml",
-            headers={"ETag": etag},
-        )
-
-    @property
-    def paths(self):
-        return [path for path, _ in self.asked]
-
-
-@asynccontextmanager
-async def opened(site):
-    app = web.Application()
-    app.router.add_route("*", "/{tail:.*}", site.answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    server = web.TCPSite(runner, "127.0.0.1", 0)
-    await server.start()
-    site.url = f"http://127.0.0.1:{server._server.sockets[0].getsockname()[1]}"
-    try:
-        yield
-    finally:
-        await runner.cleanup()
-
-
-class Round:
-    """Readers of one store over one site; time is the test's."""
-
-    def __init__(self, nodes, site):
-        self.store, self.site, self.now = MongoFeeds(nodes), site, NOW
-        self.hosts, self.robots = MemoryHosts(), MemoryRobotsCache()
-        executors = SpiderExecutors(Registry(installed=False), RuleExtractor())
-        self._read = executors.read
-
-    async def parse(self, download):
-        page = Page(
-            url=download.url, status=200, headers=dict(download.headers), body=download.body
-        )
-        body = Body(url=download.url, rule="feed", rule_version="")
-        return reading_of(self._read(Spider(executor="feed_items"), page, body, owner=("", "")))
-
-    def reader(self, fetcher, urls, worker="w1", parse=None):
-        polite = PoliteFeeds(Config(), self.hosts, self.robots, fetcher, lambda: self.now, worker)
-        return FeedReader(
-            self.store,
-            polite.download,
-            parse or self.parse,
-            lambda: urls,
-            lambda: self.now,
-            look_seconds=0.01,
-        )
-
-    def is_done(self, urls):
-        """Tell whether no feed is due any more."""
-        known = self.store.known(urls)
-        return len(known) == len(set(urls)) and all(
-            one.next_at > self.now for one in known.values()
-        )
-
-    async def read(self, *readers, urls):
-        """Read until no feed is due, with all readers at once; return their items."""
-
-        async def one(reader):
-            may_read = lambda: not self.is_done(urls)  # noqa: E731
-            return [item async for batch in reader.read("", may_read) for item in batch.items]
-
-        async with asyncio.timeout(120):
-            return [item for part in await asyncio.gather(*map(one, readers)) for item in part]
 
 
 @pytest.fixture
@@ -275,7 +160,7 @@ def test_a_feed_is_parsed_in_the_process_that_pages_are_read_in(run):
             spawner.close()
 
     [item] = run(work)
-    assert item.title == "Title /f/a1"
+    assert item.title == "Title /f/a 1"
 
 
 def test_feeds_that_are_not_wanted_any_more_are_not_asked_for(run):

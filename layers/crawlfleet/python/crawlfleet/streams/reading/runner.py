@@ -145,7 +145,7 @@ class StreamRunner:
             if channel is None or not self._standing.serves(one):
                 continue
             try:
-                wanted, receiving[key] = one.content.parsed(), _receiving(one)
+                wanted, receiving[key] = one.content.parsed(), receiving_of(one)
             except CrawlfleetError as error:
                 extra = {"subscription": key, "reason": str(error)}
                 log.warning("a subscription cannot be read for", extra=extra)
@@ -196,7 +196,8 @@ class StreamRunner:
             log.error("the reader of a channel has ended", extra=extra, exc_info=None)
 
 
-def _receiving(one: Subscription) -> Receiving:
+def receiving_of(one: Subscription) -> Receiving:
+    """Return what readers need of a subscription; raises InvalidRequestError for a bad target."""
     deliver = one.content.deliver
     target = target_of(deliver.named) if deliver is not None else None
     who = Subscriber(tenant=one.tenant, biz=one.biz, name=one.name, target=target)
