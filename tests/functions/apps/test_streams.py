@@ -1,6 +1,7 @@
 """The process that reads streams: from a subscription of the API to a delivery, with its secret."""
 
 import asyncio
+import json
 
 import boto3
 import pytest
@@ -48,3 +49,37 @@ def test_what_is_subscribed_to_is_read_and_kept(world: World, secret: str, caplo
     asyncio.run(work())
 
     assert secret not in caplog.text
+
+
+def test_what_is_subscribed_to_is_delivered(world: World) -> None:
+    tenant = world.tenants["acme"]
+
+    async def work() -> list[bytes]:
+        async with StreamServer() as server:
+            wire = {"kind": "ndjson_stream", "url": server.url}
+            targets = {tenant: [{"redis_stream": "storm*"}]}
+            stage = {"streams": {"channels": {"wire": wire}, "targets": targets}}
+            world.push(default_bizs(), stage=stage)
+            refused = {**WANTED, "deliver": {"redis_stream": "others"}}
+            assert ask(world, "PUT", PLACE, refused).fields == ["deliver.redis_stream"]
+            wanted = {**WANTED, "deliver": {"redis_stream": "storms"}}
+            made = await asyncio.to_thread(ask, world, "PUT", PLACE, wanted)
+            assert made.status == 200, made.text
+
+            ended: list[int] = []
+            readers = StreamReaders(world.own)
+            reading = asyncio.ensure_future(readers.run(lambda: bool(ended)))
+            await until(lambda: server.open)
+            await server.publish("a storm", "the sun", "another storm")
+            redis, key = world.own.redis.client, f"{tenant}:streams:storms"
+            await until(lambda: redis.xlen(key) >= 2)
+            await asyncio.to_thread(ask, world, "DELETE", PLACE)
+            await until(lambda: not server.open)
+            ended.append(1)
+            await reading
+            return [fields[b"message"] for _, fields in redis.xrange(key)]
+
+    found = {json.loads(message)["id"]: json.loads(message) for message in asyncio.run(work())}
+
+    assert {one["item"]["text"] for one in found.values()} == {"a storm", "another storm"}
+    assert {(one["subscription"], one["channel"]) for one in found.values()} == {("storms", "wire")}

@@ -1,13 +1,15 @@
-"""Read the streams of a stage: a process of its own, ``python -m crawlfleet.apps.streams``.
+"""Read the streams of a stage and deliver what they bring: ``python -m crawlfleet.apps.streams``.
 
-It reads while somebody subscribes to a channel of the stage, and ends by SIGTERM or SIGINT: then
-all cursors are kept and all holds released, and another one goes on at once.
+It is a process of its own. It reads while somebody subscribes to a channel of the stage, and ends
+by SIGTERM or SIGINT: then all cursors are kept and all holds released, what was pushed is settled,
+and another one goes on at once.
 """
 
 import asyncio
 import os
 import signal
 import socket
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -24,7 +26,11 @@ from crawlfleet.kernel import names
 from crawlfleet.kernel.errors import NoConfigurationError
 from crawlfleet.kernel.redis.clock import ServerClock
 from crawlfleet.kernel.settings import Need, Settings
+from crawlfleet.streams.delivery import deliverer
+from crawlfleet.streams.delivery.aws import AwsPusher
 from crawlfleet.streams.delivery.mongo.accepting import MongoAccepting
+from crawlfleet.streams.delivery.mongo.leasing import MongoLeasing
+from crawlfleet.streams.delivery.redis import RedisPusher
 from crawlfleet.streams.http.connection import StreamClient
 from crawlfleet.streams.items import Reader
 from crawlfleet.streams.ndjson.reader import NdjsonReader
@@ -34,7 +40,8 @@ from crawlfleet.streams.reading.runner import FLEET, LIVENESS, StreamRunner, Ter
 from crawlfleet.streams.redis import RedisHolds
 from crawlfleet.streams.subscriptions.models import Subscription
 from crawlfleet.streams.subscriptions.mongo import MongoSubscriptions
-from crawlfleet.streams.subscriptions.service import SubscriptionState, state_of
+from crawlfleet.streams.subscriptions.service import SubscriptionState, state_of, targets_of
+from crawlfleet.streams.targets import Target, TargetKind, is_allowed
 
 #: Each channel has a call to a store under way now and then.
 THREADS: Final = 32
@@ -73,8 +80,30 @@ class StreamReaders:
     def _read_secret(self, _: str, name: str) -> str:
         return self._parts.read_secret(names.stream_secret(self._parts.settings.stage, name))
 
+    def _is_allowed(self, tenant: str, target: Target) -> bool:
+        try:
+            tree = self._parts.config.current()
+        except NoConfigurationError:
+            return False
+        return is_allowed(target, targets_of(tree, tenant))
+
+    def _deliverer(self) -> deliverer.Deliverer:
+        aws = AwsPusher()
+        return deliverer.Deliverer(
+            outbox=MongoLeasing(self._parts.nodes),
+            pushers={
+                TargetKind.SQS: aws,
+                TargetKind.SNS: aws,
+                TargetKind.EVENTBRIDGE: aws,
+                TargetKind.REDIS_STREAM: RedisPusher(self._parts.redis),
+            },
+            is_allowed=self._is_allowed,
+            by=self._worker,
+            clock=self._clock,
+        )
+
     async def run(self, ends: Callable[[], bool]) -> None:
-        """Read until it ends."""
+        """Read and deliver until it ends."""
         self._clock.sync()
         asyncio.get_running_loop().set_default_executor(
             ThreadPoolExecutor(THREADS, thread_name_prefix="loop")
@@ -113,11 +142,16 @@ class StreamReaders:
                 open_reader=open_reader,
             )
             reporting = asyncio.ensure_future(self._report(runner))
+            stop = threading.Event()
+            delivering = threading.Thread(target=deliverer.run, args=(self._deliverer(), stop))
+            delivering.start()
             try:
                 await runner.run(ends)
             finally:
+                stop.set()
                 reporting.cancel()
                 await asyncio.wait((reporting,))
+                await asyncio.to_thread(delivering.join)
 
     async def _report(self, runner: StreamRunner) -> None:
         while True:
@@ -128,7 +162,7 @@ class StreamReaders:
 
 
 def main() -> None:
-    """Read the streams of this environment's stage until a signal ends it."""
+    """Read and deliver the streams of this environment's stage until a signal ends it."""
     ended: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda got, _: ended.append(got))
