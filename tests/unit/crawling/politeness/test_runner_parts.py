@@ -4,6 +4,9 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.kit.politeness import LocalScheduler
 from tests.kit.worker import SteadyTime
 
@@ -135,3 +138,72 @@ def test_at_its_end_a_worker_keeps_runners_for_nobody():
     stand.scheduler.retire(8)
 
     assert stand.taken() == {"greedy": 12}
+
+
+class Simulated:
+    """Runners by a clock that goes from one end to the next; ``seconds`` draws what one takes."""
+
+    def __init__(self, runners, shares, first, seconds):
+        self.now, self.seconds = 0.0, seconds
+        self.scheduler = LocalScheduler(
+            SteadyTime(lambda: self.now), first=first, share=shares.__getitem__
+        )
+        self.scheduler.ready.runners = self.runners = runners
+        self.backlogged = set()
+        self.ends = []
+        self.had = Counter()
+
+    def go_on(self, until):
+        """Have runners take what they may and end it; the backlogged always have more."""
+        while True:
+            for tenant in sorted(self.backlogged):
+                missing = self.runners - self.scheduler.waiting().get(tenant, 0)
+                for _ in range(missing):
+                    self.scheduler.add(Request(tenant))
+            while not self.scheduler.ready.empty():
+                one = self.scheduler.ready.get_nowait()
+                self.ends.append((self.now + self.seconds(one.tenant), one))
+            at = min((end for end, _ in self.ends), default=until)
+            passed = min(at, until) - self.now
+            for _, one in self.ends:
+                self.had[one.tenant] += passed
+            self.now = min(at, until)
+            if at >= until:
+                return
+            over = [each for each in self.ends if each[0] <= at]
+            self.ends = [each for each in self.ends if each[0] > at]
+            for _, one in over:
+                self.scheduler.end(one)
+
+
+@given(
+    st.data(),
+    st.integers(4, 8),
+    st.dictionaries(st.sampled_from("abc"), st.integers(1, 4), min_size=1),
+    st.integers(1, 4),
+)
+def test_who_has_work_all_the_time_has_its_share_of_runners_within_one_largest_request(
+    data, runners, others, share
+):
+    """Whatever the others' requests take, and whoever is served first; it came the last."""
+    largest = 50.0
+    shares = {**others, "v": share}
+
+    def seconds(tenant):
+        if tenant == "v":
+            return data.draw(st.sampled_from([3.0, 9.0]))
+        return data.draw(st.sampled_from([5.0, 20.0, largest]))
+
+    def first(tenants):
+        return data.draw(st.sampled_from(sorted(tenants)))
+
+    simulated = Simulated(runners, shares, first, seconds)
+    simulated.backlogged = set(others)
+    simulated.go_on(10.0)
+    simulated.backlogged = set(shares)
+    simulated.go_on(10.0 + largest)
+    before = simulated.had["v"]
+    simulated.go_on(10.0 + 2 * largest)
+
+    part = int(runners * share / sum(shares.values()))
+    assert simulated.had["v"] - before >= part * largest - 1e-6
