@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
@@ -225,6 +226,38 @@ def test_a_tenant_is_charged_what_parsing_for_it_takes_of_the_processor(world):
     assert asyncio.run(session.parsed("acme", spin)) == "parsed"
 
     assert session.shares.order(world.tree, ["acme", "default"], {}) == ["default", "acme"]
+
+
+class Rounds:
+    """Rounds that make a task; how long each might have gone on."""
+
+    def __init__(self) -> None:
+        self.left: list[float] = []
+
+    def advance(self, tree, by, clock, left, charge):
+        self.left.append(left())
+        charge("greedy", 1.0)
+        return SimpleNamespace(tasks=1)
+
+
+def test_beside_other_tenants_requests_tasks_of_jobs_are_made_for_less_time_and_charged(world):
+    """That keeps the processor busy, which others have pages for."""
+    divided(world)
+    flood(world)
+    rounds = Rounds()
+    parts = Parts(world, advancing=rounds, steady=SteadyTime(lambda: 0.0))
+
+    parts.background.advance()
+    for _ in range(4):
+        for one in parts.leases.take().leased:
+            parts.session.in_flight.add(one)
+    parts.background.advance()
+
+    assert parts.session.in_flight.by_tenant().keys() == {"greedy", "small"}
+    alone, beside = rounds.left
+    assert (alone > 0, beside) == (True, alone / 4)
+    assert parts.report.tasks == 2
+    assert parts.session.shares.order(world.tree, ["greedy", "small"], {}) == ["small", "greedy"]
 
 
 class Slots:
