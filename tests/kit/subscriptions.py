@@ -18,6 +18,6 @@ from crawlfleet.streams.subscriptions.models import (
     subscription_id,
 )
 from crawlfleet.streams.subscriptions.mongo import MongoSubscriptions
-from crawlfleet.streams.subscriptions.service import targets_of
+from crawlfleet.streams.subscriptions.service import problems_of, targets_of
 from crawlfleet.streams.subscriptions.trial import MOST_CHARACTERS, SavedItem, tried
 from crawlfleet.streams.subscriptions.validation import problems_with

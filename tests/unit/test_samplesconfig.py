@@ -26,10 +26,12 @@ from tests.kit.kernel import ExtractError
 from tests.kit.requests import Body, Link, Page
 from tests.kit.schedules import Schedule
 from tests.kit.spiders import SpiderPlan, SpiderService
+from tests.kit.subscriptions import Content, problems_of
 
 SAMPLES = Path(__file__).parents[2] / "samplesconfig"
 FOLDERS = sorted(folder.name for folder in SAMPLES.iterdir() if folder.is_dir())
 SPIDERS = sorted(SAMPLES.glob("*/spiders/*/*/*.yaml"))
+SUBSCRIPTIONS = sorted(SAMPLES.glob("*/subscriptions/*/*/*.yaml"))
 SCHEDULES = sorted(SAMPLES.glob("*/schedules/*/*/*.yaml"))
 
 
@@ -100,6 +102,16 @@ def test_every_sample_schedule_fires_and_names_a_rule_of_its_biz(file):
 
     assert next(CronSim(schedule.cron, now)) > now
     assert schedule.rule in tree.bizs[tenant][biz].rules
+
+
+@pytest.mark.parametrize("file", SUBSCRIPTIONS, ids=lambda file: file.stem)
+def test_every_sample_subscription_is_one_that_its_biz_would_keep(file):
+    tenant, biz = file.parts[-3:-1]
+    tree = adopt("r", read_folder(file.parents[3]), None, {}, unchecked).tree
+    content = msgspec.json.decode(read_file(file), type=Content)
+
+    assert problems_of(tree, tenant, file.stem, msgspec.structs.asdict(content)) == []
+    assert biz in tree.bizs[tenant]
 
 
 @pytest.mark.parametrize("file", SPIDERS, ids=lambda file: file.stem)

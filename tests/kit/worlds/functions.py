@@ -411,7 +411,7 @@ class World:
     # ---- what is stored ------------------------------------------------------------------------
 
     def stored(self, first: str = "acme") -> int:
-        """Requests, schedules, spiders and records of a tenant in MongoDB, all in all."""
+        """Requests, schedules, spiders, subscriptions and records of a tenant in MongoDB."""
         tenant = self.tenants[first]
         found = 0
         for name in self.mongo.list_database_names():
@@ -423,7 +423,8 @@ class World:
         # under a name are counted by their requests.
         there = {"tenant": tenant, "gone_at": {"$exists": False}, "by": {"$ne": "submission"}}
         kept = (self.control[name].count_documents(there) for name in _KEPT)
-        return found + sum(kept)
+        stands = {"tenant": tenant, "ended_at": None}
+        return found + sum(kept) + self.control["subscriptions"].count_documents(stands)
 
     @property
     def control(self) -> pymongo.database.Database[Any]:

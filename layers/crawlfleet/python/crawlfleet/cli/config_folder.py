@@ -6,8 +6,8 @@ way, this YAML has JSON's values only: ``yes`` and ``2026-01-01`` are strings, k
 may stand once, and there are no anchors and tags. A JSON file is read just as well.
 
 Layout: ``stage.yaml``, ``tenants/{tenant}.yaml``, ``bizs/{tenant}/{biz}.yaml``. Below
-``schedules/`` and ``spiders/`` lie samples of what goes through the API, below ``pages/`` what is
-tried on rules and spiders; they are not part of the config centre.
+``schedules/``, ``spiders/`` and ``subscriptions/`` lie samples of what goes through the API, below
+``pages/`` what is tried on them and on rules; they are not part of the config centre.
 """
 
 import math
@@ -25,7 +25,7 @@ from crawlfleet.kernel.names import CONFIG_BIZS, CONFIG_STAGE, CONFIG_TENANTS
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 #: Where else than in documents a file may lie.
-_ELSEWHERE: Final = frozenset({"pages", "project", "schedules", "spiders"})
+_ELSEWHERE: Final = frozenset({"pages", "project", "schedules", "spiders", "subscriptions"})
 #: Largest file; a document has the same limit.
 _MAX_FILE_BYTES: Final = 2_000_000
 #: Most folders that a message offers.
