@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kit.examples import examples
 from tests.kit.kernel import DEMAND_SECONDS, FairParts
 
 #: The one that has work all the time.
@@ -54,6 +55,7 @@ class Scene:
 shares_of = st.dictionaries(st.sampled_from("abc"), st.integers(1, 5), min_size=1)
 
 
+@examples(0.5)
 @given(st.data(), st.integers(4, 12), shares_of, st.integers(1, 5))
 def test_who_has_work_all_the_time_has_its_part_but_for_what_others_had_begun_before_they_came(
     data, count, shares, share
@@ -74,6 +76,7 @@ def test_who_has_work_all_the_time_has_its_part_but_for_what_others_had_begun_be
         assert len(scene.held[BUSY]) >= scene.part - earlier
 
 
+@examples(0.5)
 @given(st.data(), st.integers(2, 12), shares_of)
 def test_no_place_is_free_while_somebody_waits_who_is_below_its_part(data, count, shares):
     scene = Scene(data, count, {**shares, BUSY: 1})

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kit.examples import examples
 from tests.kit.politeness import LocalScheduler
 from tests.kit.worker import SteadyTime
 
@@ -176,6 +177,7 @@ class Simulated:
                 self.scheduler.end(one)
 
 
+@examples(0.2)
 @given(
     st.data(),
     st.integers(4, 8),
