@@ -71,6 +71,8 @@ _HERE = Path(__file__).resolve().parent
 #: Of folders that are not measured, the files that alone go through some of what decides.
 _MEASURED = {
     Path("contract/jobs/test_awards_at_once.py"),
+    Path("functions/api/test_deliveries.py"),
+    Path("functions/api/test_deliveries_by_cli.py"),
     Path("functions/api/test_subscriptions.py"),
     Path("functions/api/test_subscriptions_by_cli.py"),
     Path("functions/fleet/test_fleet.py"),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.functions.api.undelivered import an_undelivered_item
+from tests.functions.api.undelivered import an_undelivered_item, forget_deliveries
 from tests.functions.door import Door
 from tests.functions.http import ask
 from tests.kit.kernel import InvalidRequestError, NotFoundError
@@ -23,10 +23,7 @@ def fleet(world: World, standing_door: Door) -> Iterator[Client]:
 
 @pytest.fixture(autouse=True)
 def _nothing_left(world: World) -> None:
-    """What another test has left is forgotten: the world is one for all."""
-    for name in ("stream_items", "stream_deliveries", "stream_receivers"):
-        world.own.nodes.control(name).delete_many({"tenant": {"$in": [*world.tenants.values()]}})
-        world.own.nodes.control(name).delete_many({"channel": "news"})
+    forget_deliveries(world)
 
 
 def test_what_was_not_delivered_is_listed_read_and_delivered_again(

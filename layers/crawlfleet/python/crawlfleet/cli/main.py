@@ -86,6 +86,11 @@ COMMANDS: Final[Mapping[str, Place]] = {
     "subscription": Place(
         "streams.subscriptions", "subscription", "Subscribe to streams; try filters on saved items."
     ),
+    "delivery": Place(
+        "streams.deliveries",
+        "delivery",
+        "Replay what was not delivered; read conversations.",
+    ),
     "tenant": Place(
         "tenants", "tenant", "Add tenants, change and suspend them, replace their keys."
     ),

@@ -1,0 +1,55 @@
+"""`crawlfleet delivery` on the real router: list, show, replay, conversations."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.functions.api.undelivered import an_undelivered_item, forget_deliveries
+from tests.kit.worlds.functions import World
+
+BIZ = "docs"
+Program = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left(world: World) -> None:
+    forget_deliveries(world)
+
+
+def test_what_was_not_delivered_is_listed_shown_and_delivered_again(
+    world: World, crawlfleet: Program
+) -> None:
+    id_ = an_undelivered_item(world, "acme", BIZ)
+
+    listed = crawlfleet("delivery", "list", BIZ, "--reason", "refused")
+    shown = crawlfleet("delivery", "show", BIZ, id_)
+    replayed = crawlfleet("delivery", "replay", BIZ, id_)
+    again = crawlfleet("delivery", "replay", BIZ, id_)
+
+    assert (listed.code, shown.code, replayed.code) == (0, 0, 0), listed.err + shown.err
+    assert "InvalidMessageContents" in listed.out
+    assert "redis_stream" in shown.out
+    assert replayed.out.strip() == "1 will be delivered again"
+    assert again.code != 0
+    assert "there are none" in crawlfleet("delivery", "list", BIZ).err
+
+
+def test_many_are_delivered_again_by_what_is_said(world: World, crawlfleet: Program) -> None:
+    for number, name in enumerate(("a", "a", "b")):
+        an_undelivered_item(world, "acme", BIZ, str(number), name)
+
+    of_one = crawlfleet("delivery", "replay", BIZ, "--subscription", "a", "--json").json()
+    unsaid = crawlfleet("delivery", "replay", BIZ)
+    rest = crawlfleet("delivery", "replay", BIZ, "--all", "--json").json()
+
+    assert (of_one, rest) == ({"replayed": 2}, {"replayed": 1})
+    assert "--all" in unsaid.err
+
+
+def test_a_conversation_is_shown_as_a_tree(world: World, crawlfleet: Program) -> None:
+    an_undelivered_item(world, "acme", BIZ, "2", replies_to="1")
+
+    shown = crawlfleet("delivery", "conversation", BIZ, "news", "2")
+
+    assert shown.out.splitlines() == ["1 (not there)", "  2 reuters: rain 2"]
