@@ -78,6 +78,7 @@ _MEASURED = {
     Path("functions/fleet/test_fleet.py"),
     Path("functions/fleet/test_managed_tenants.py"),
     Path("functions/fleet/test_quotas.py"),
+    Path("functions/fleet/test_removed_tenants.py"),
     Path("functions/fleet/test_shares.py"),
     Path("functions/jobs/test_bound_jobs.py"),
     Path("functions/jobs/test_costs.py"),

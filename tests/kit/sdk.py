@@ -43,6 +43,7 @@ from crawlfleet.sdk import (
     Standing,
     Stats,
     Submitted,
+    TenantSummary,
     Tick,
     TimelineEvent,
     Timeouts,

@@ -315,6 +315,7 @@ _ONCE = {"replayDeadLetter", "retryJob", "changeRequestState", "changeRequestSta
 _ONCE |= {"setJobQuotas"}
 #: Of tenants operators alone may change anything, and a tenant is added once.
 _ONCE |= {"addTenant", "setTenant", "suspendTenant", "resumeTenant", "rotateTenantKey"}
+_ONCE |= {"removeTenant"}
 _TAKING_BODIES = [route for route in ROUTES if route.body and route.operation not in _ONCE]
 
 

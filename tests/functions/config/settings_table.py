@@ -165,6 +165,10 @@ TENANT: Final[dict[str, tuple[Any, Any]]] = {
     "tenant.share": (1, 7),
     "tenant.managed": (False, False),
     "tenant.suspended": (False, False),
+    "tenant.removing.since": ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),
+    "tenant.removing.settled_at": ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),
+    "tenant.removing.withdrawn_at": (None, None),
+    "tenant.removing.before": ({}, {}),
     "tenant.ceilings.in_flight": (5_000, 6_000),
     "tenant.ceilings.leases_per_second": (5_000.0, 6_000.0),
     "tenant.ceilings.submissions_per_second": (5_000.0, 6_000.0),
@@ -283,6 +287,7 @@ ROWS: Final = STAGE | TENANT | BIZ
 #: Settings that the push leaves as they were, and why. They are read anew all the same.
 _PLACE: Final = "says where requests are stored: another value would be another place"
 _ELSEWHERE: Final = "another value needs more than this stage has: tests of its own change it"
+_REMOVED: Final = "calls alone write it: test_removed_tenants.py"
 AS_THEY_WERE: Final = {
     "stage.home_node": _PLACE,
     "stage.allow_private_addresses": "the site is on this machine: test_obeyed_in_time.py",
@@ -292,6 +297,10 @@ AS_THEY_WERE: Final = {
     "stage.pools.proxies": _ELSEWHERE,
     "stage.streams.channels.kind": "there is one kind so far",
     "tenant.managed": "whoever pushes reads it: test_config_command.py",
+    "tenant.removing.since": _REMOVED,
+    "tenant.removing.settled_at": _REMOVED,
+    "tenant.removing.withdrawn_at": _REMOVED,
+    "tenant.removing.before": _REMOVED,
     "tenant.suspended": "nothing would be read any more: test_suspended_tenants.py",
     "biz.collection": _PLACE,
     "biz.generations.starts_at": _PLACE,

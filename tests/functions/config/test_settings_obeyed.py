@@ -49,6 +49,10 @@ OF_GUARDED_STAGES = {"stage.proxies.resolves_names"}
 OF_PUSHES = {"tenant.managed"}
 #: Read where somebody subscribes, and nobody does here; tests/contract/streams has who does.
 OF_STREAMS = ("stage.streams.", "tenant.ceilings.subscriptions")
+#: Read by calls that remove tenants.
+OF_REMOVALS = {
+    f"tenant.removing.{name}" for name in ("since", "settled_at", "withdrawn_at", "before")
+}
 #: A document of its own that is versioned with each request.
 WHOLE = {"rules", "spiders"}
 
@@ -366,7 +370,7 @@ def used(own_redis: str, mongo_uri: str) -> Iterator[Obeyed]:
 
 @pytest.mark.long
 def test_words_are_all_that_nothing_reads(used: Obeyed):
-    unread = NOTES | OF_OTHER_POOLS | OF_GUARDED_STAGES | OF_PUSHES
+    unread = NOTES | OF_OTHER_POOLS | OF_GUARDED_STAGES | OF_PUSHES | OF_REMOVALS
     unread |= {setting for setting in SETTINGS if setting.startswith(OF_STREAMS)}
     assert {setting for setting in SETTINGS if not used.by(setting)} == unread
 

@@ -17,6 +17,7 @@ from tests.kit.cli import (
     Saying,
     diagnosis,
     fleet_diagnosis,
+    tenant_diagnosis,
     worst,
 )
 from tests.kit.kernel import PRODUCT, Problem
@@ -40,6 +41,7 @@ from tests.kit.sdk import (
     Running,
     Schedule,
     Stats,
+    TenantSummary,
     Tick,
     Unread,
 )
@@ -90,7 +92,7 @@ def incident(**changes) -> Incident:
     return Incident(**facts | words | place | changes, since=AT, found_at=AT)
 
 
-D, F = diagnosis, fleet_diagnosis
+D, F, T = diagnosis, fleet_diagnosis, tenant_diagnosis
 
 
 #: What it sees, and the sentences that come of it: how bad, and some words of each.
@@ -364,10 +366,48 @@ CASES = {
         [(Level.BROKEN, "7 requests waiting, and no worker lives")],
     ),
     "keys that calls which died have left": (
-        lambda: F.of_leftover_keys(
+        lambda: T.of_leftover_keys(
             [KeyLeftover(tenant="acme", key=one, made_at=MADE) for one in ("a", "b")]
         ),
         [(Level.LOOK, "2 keys were made for acme by a call that died")],
+    ),
+    "tenants that are well": (
+        lambda: T.of_tenants(
+            [
+                TenantSummary(name="default"),
+                TenantSummary(name="acme", keys=1, ready=5),
+                TenantSummary(name="idle", keys=1, suspended=True),
+                TenantSummary(name="old", keys=2, key_ends_at=AT + timedelta(days=2)),
+            ],
+            AT,
+        ),
+        [],
+    ),
+    "a suspended tenant with work": (
+        lambda: T.of_tenants([TenantSummary(name="acme", keys=1, suspended=True, ready=2)], AT),
+        [(Level.NOTE, "acme is suspended, and 2 requests of it cannot go on")],
+    ),
+    "a tenant without a key": (
+        lambda: T.of_tenants([TenantSummary(name="acme")], AT),
+        [(Level.NOTE, "acme has no key")],
+    ),
+    "a key that ends soon": (
+        lambda: T.of_tenants(
+            [TenantSummary(name="acme", keys=2, key_ends_at=AT + timedelta(hours=3))], AT
+        ),
+        [(Level.NOTE, "a key of acme that was replaced ends at")],
+    ),
+    "a removal under way": (
+        lambda: T.of_tenants(
+            [TenantSummary(name="acme", removing_since=AT - timedelta(minutes=3))], AT
+        ),
+        [(Level.NOTE, "acme is being removed since")],
+    ),
+    "a removal that was cut off": (
+        lambda: T.of_tenants(
+            [TenantSummary(name="acme", removing_since=AT - timedelta(hours=3))], AT
+        ),
+        [(Level.LOOK, "acme is half removed")],
     ),
     # ---- a biz
     "a biz that is well": (

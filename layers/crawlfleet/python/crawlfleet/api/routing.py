@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from crawlfleet.streams.delivery.dead_letters import StreamDeadLetters
     from crawlfleet.streams.delivery.mongo.conversations import MongoConversations
     from crawlfleet.streams.subscriptions.service import SubscriptionService
+    from crawlfleet.tenancy.removal import Removals
     from crawlfleet.tenancy.service import Tenants
 
 
@@ -115,6 +116,8 @@ class Context(Protocol):
     def shares(self) -> "TenantShares": ...
     @property
     def tenants(self) -> "Tenants": ...
+    @property
+    def removals(self) -> "Removals": ...
     @property
     def proxies(self) -> "RedisProxyPools": ...
     @property

@@ -1,4 +1,4 @@
-"""Tenants in the API: add, list, show, set, suspend, resume, give another key. Operators only."""
+"""Tenants in the API, for operators: add, list, show, change, suspend, remove; other keys."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -18,11 +18,14 @@ from crawlfleet.config.lookup import must_operate, operates
 from crawlfleet.fleet.quotas.models import for_tenant, limits_of_tenant
 from crawlfleet.kernel.names import DEFAULT_TENANT
 from crawlfleet.tenancy.models import MOST_OVERLAP, OVERLAP, Standing, standing_of, tenants_in
+from crawlfleet.tenancy.removal import REMAINS
 from crawlfleet.tenancy.service import IN_FORCE_SECONDS
 from crawlfleet.wire.tenants import (
     KeyLeftover,
     TenantDetails,
+    TenantInventory,
     TenantKey,
+    TenantRemoval,
     TenantsAnswer,
     TenantSummary,
     TenantWithKey,
@@ -63,6 +66,13 @@ class KeyRotation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     revision: Revision | None = None
 
 
+class TenantRemovalInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A step of a removal: `delete` has what has settled deleted; the tenant has the revision."""
+
+    delete: bool = False
+    revision: Revision | None = None
+
+
 ROUTES: Final = Routes()
 
 
@@ -74,7 +84,8 @@ def list_tenants(call: Call) -> Response[str]:
     ready, in_flight = call.context.shares.at_work(call.tree, call.now)
     summaries = []
     for name, standing in sorted(_all(documents).items()):
-        document = standing.document
+        document, keys = standing.document, _keys(call, standing)
+        removing = document.removing
         summaries.append(
             TenantSummary(
                 name=name,
@@ -83,11 +94,13 @@ def list_tenants(call: Call) -> Response[str]:
                 operator=operates(call.tree, name),
                 in_force=_in_force(call, standing),
                 bizs=len(standing.bizs),
-                keys=len(_keys(call, standing)),
+                keys=len(keys),
                 share=document.share,
                 workers=None if document.needs is None else document.needs.workers,
                 ready=ready[name],
                 in_flight=in_flight[name],
+                key_ends_at=min((key.ends_at for key in keys if key.ends_at), default=None),
+                removing_since=None if removing is None else at(removing.since),
             )
         )
     left = tuple(
@@ -180,6 +193,50 @@ def rotate_tenant_key(call: Call, tenant: str) -> Response[str]:
         tenant, timedelta(seconds=given.overlap_seconds), given.revision, call.now
     )
     return shown(200, TenantWithKey(tenant=_details(call, standing), key=key.key))
+
+
+@ROUTES.add("GET", "/v1/fleet/tenants/{tenant}/inventory", TenantInventory, problems=(404,))
+def get_tenant_inventory(call: Call, tenant: str) -> Response[str]:
+    """Count what the stores have of a tenant, or of a removed one's name. Operators only."""
+    must_operate(call.tree, call.tenant)
+    found = call.context.removals.counts(call.tree, tenant)
+    return shown(200, TenantInventory(tenant=tenant, counts=found))
+
+
+@ROUTES.add(
+    "POST",
+    "/v1/fleet/tenants/{tenant}/remove",
+    TenantRemoval,
+    problems=(404, 409, 413),
+    body=(TenantRemovalInput,),
+    body_required=False,
+)
+def remove_tenant(call: Call, tenant: str) -> Response[str]:
+    """Begin to remove a tenant, or go on with it: repeat the call until it is `removed`.
+
+    It is suspended first. Once nothing of it can be worked on, it is `settled`: then `delete` has
+    all of it deleted, which cannot be undone. Operators only.
+    """
+    must_operate(call.tree, call.tenant)
+    given = read_or(TenantRemovalInput(), call.body)
+    found = call.context.removals.advance(
+        call.tree,
+        tenant,
+        call.now,
+        in_flight=lambda: call.context.shares.at_work(call.tree, call.now)[1][tenant],
+        delete=given.delete,
+        expected=given.revision,
+    )
+    removal = TenantRemoval(
+        tenant=tenant,
+        state=found.state.value,
+        due_at=None if found.due_at is None else at(found.due_at),
+        in_flight=found.in_flight,
+        before=found.before,
+        left=found.left,
+        remains=REMAINS,
+    )
+    return shown(200, removal)
 
 
 def _switched(call: Call, tenant: str, *, suspended: bool) -> Response[str]:

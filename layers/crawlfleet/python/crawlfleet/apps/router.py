@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from crawlfleet.streams.delivery.dead_letters import StreamDeadLetters
     from crawlfleet.streams.delivery.mongo.conversations import MongoConversations
     from crawlfleet.streams.subscriptions.service import SubscriptionService
+    from crawlfleet.tenancy.removal import Removals
     from crawlfleet.tenancy.service import Tenants
 
 
@@ -335,6 +336,13 @@ class RouterContext:
         from crawlfleet.apps.tenants import open_tenants
 
         return open_tenants(self.parts, self.detector)
+
+    @cached_property
+    def removals(self) -> "Removals":
+        """The service that removes tenants."""
+        from crawlfleet.apps.tenants import open_removals
+
+        return open_removals(self.parts, self.tenants)
 
     @cached_property
     def proxies(self) -> "RedisProxyPools":

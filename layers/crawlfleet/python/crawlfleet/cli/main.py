@@ -92,7 +92,9 @@ COMMANDS: Final[Mapping[str, Place]] = {
         "Replay what was not delivered; read conversations.",
     ),
     "tenant": Place(
-        "tenants", "tenant", "Add tenants, change and suspend them, replace their keys."
+        "tenants.command",
+        "tenant",
+        "Add tenants, change, suspend and remove them, replace their keys.",
     ),
     "quota": Place("spending.quotas", "quota", "Show quotas and how much of each is used."),
     "cost": Place("spending.costs", "cost", "Show what work costs; by line, biz and day."),

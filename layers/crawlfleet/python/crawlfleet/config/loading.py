@@ -233,6 +233,9 @@ def _judge_places(
         tenant_path = f"{CONFIG_TENANTS}/{tenant}"
         if tenant != DEFAULT_TENANT and tenant_path not in readings:
             problems.append(Problem("", f"there is no document {tenant_path}"))
+        owner = candidates[tenant_path].value if tenant_path in candidates else None
+        if isinstance(owner, Tenant) and owner.removing and owner.removing.withdrawn_at:
+            problems.append(Problem("", f"the tenant {tenant} is being removed"))
         for index, generation in enumerate(biz.generations if stage else ()):
             for number, node in enumerate(generation.nodes):
                 if stage is not None and node not in stage.nodes:

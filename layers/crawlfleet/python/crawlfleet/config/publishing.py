@@ -33,7 +33,7 @@ from crawlfleet.kernel.validation import decode
 #: What DeleteParameters takes at once.
 _DELETED_AT_ONCE: Final = 10
 #: Fields of a managed tenant's document that calls alone change.
-MANAGED_FIELDS: Final = ("managed", "suspended", "api_keys", "retiring_keys")
+MANAGED_FIELDS: Final = ("managed", "suspended", "removing", "api_keys", "retiring_keys")
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):

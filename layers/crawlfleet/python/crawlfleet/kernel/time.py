@@ -5,7 +5,7 @@ the round trips that are measured by it.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, ParamSpec, Protocol, TypeAlias, TypeVar
@@ -80,6 +80,42 @@ STEADY: Final = SteadyTime()
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+#: What a process has made sure of in a store it makes sure of again after this: it may be gone with
+#: a tenant that was removed, and be wanted by one of the same name.
+SURE_SECONDS: Final = 60.0
+
+
+class Recent:
+    """Things that were done at most so many seconds ago.
+
+    ``clock`` is the wall clock: the monotonic one may stand still while a Lambda is frozen.
+
+    >>> now = [0.0]
+    >>> done = Recent(clock=lambda: now[0])
+    >>> done.add("a")
+    >>> now[0] = 59.0
+    >>> "a" in done, "b" in done
+    (True, False)
+    >>> now[0] = 61.0
+    >>> "a" in done
+    False
+    """
+
+    def __init__(
+        self, seconds: float = SURE_SECONDS, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._seconds, self._clock = seconds, clock
+        self._at: dict[Hashable, float] = {}
+
+    def add(self, thing: Hashable) -> None:
+        """Note that it was done now."""
+        self._at[thing] = self._clock()
+
+    def __contains__(self, thing: object) -> bool:
+        at = self._at.get(thing)
+        return at is not None and 0 <= self._clock() - at < self._seconds
 
 
 class Threaded(Protocol):

@@ -1,4 +1,4 @@
-"""Tenants: add, list, read, change, suspend, resume, give another key. For operators' keys."""
+"""Tenants: add, list, read, change, suspend, resume, give another key, remove. For operators."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,13 @@ import msgspec
 
 from crawlfleet.kernel.errors import InvalidRequestError
 from crawlfleet.sdk.calls import Calls, path_of
-from crawlfleet.wire.tenants import TenantDetails, TenantsAnswer, TenantWithKey
+from crawlfleet.wire.tenants import (
+    TenantDetails,
+    TenantInventory,
+    TenantRemoval,
+    TenantsAnswer,
+    TenantWithKey,
+)
 
 
 class TenantCalls(Calls):
@@ -88,6 +94,26 @@ class TenantCalls(Calls):
         if overlap_seconds is not None:
             document["overlap_seconds"] = overlap_seconds
         return self._post(_place(name, "rotate-key"), document, TenantWithKey, [])
+
+    def tenant_inventory(self, name: str) -> TenantInventory:
+        """Count what the stores have of a tenant, or of the name of one that was removed."""
+        return self._get(_place(name, "inventory"), TenantInventory)
+
+    def remove_tenant(
+        self, name: str, *, delete: bool = False, revision: str | None = None
+    ) -> TenantRemoval:
+        """Begin to remove a tenant, or go on with it: repeat the call until it is ``removed``.
+
+        It is suspended, and ``settled`` once nothing of it can be worked on. Only then, and with
+        ``delete``, all of it is deleted, which cannot be undone. Until that it may be resumed.
+
+        Raises:
+            NotFoundError: there is none of that name, or none any more.
+            ConflictError: it is an operator, has another revision, or the stage's functions may
+                not.
+        """
+        body = {"delete": delete, "revision": revision}
+        return self._post(_place(name, "remove"), body, TenantRemoval, [])
 
 
 def _place(*rest: str) -> str:

@@ -31,6 +31,7 @@ _MOST_RETIRING: Final = 16
 _OTHER_CALLS: Final = {
     "managed": "is set by the calls themselves",
     "suspended": "is changed by suspending and resuming the tenant",
+    "removing": "is changed by removing the tenant",
     "api_keys": "are changed by rotating the key",
     "retiring_keys": "are changed by rotating the key",
 }
@@ -106,7 +107,9 @@ def standing_of(documents: Mapping[str, str], tenant: str, expected: str | None 
         NotFoundError: there is none of that name, or none that can be read.
         ConflictError: somebody has changed it meanwhile.
     """
-    standing = tenants_in({path_of(tenant): documents.get(path_of(tenant), "")}).get(tenant)
+    path, bizs = path_of(tenant), f"{CONFIG_BIZS}/{tenant}/"
+    own = {at: text for at, text in documents.items() if at == path or at.startswith(bizs)}
+    standing = tenants_in(own).get(tenant)
     if standing is None:
         raise NotFoundError(f"there is no document of a tenant {tenant[:64]!r}")
     if expected is not None and expected != standing.revision:
@@ -135,11 +138,28 @@ def changed(standing: Standing, settings: Mapping[str, Any]) -> str:
 
 
 def switched(standing: Standing, *, suspended: bool) -> str:
-    """Suspend or resume a tenant. From here on calls alone change that, and no file."""
+    """Suspend or resume a tenant. From here on calls alone change that, and no file.
+
+    Raises:
+        ConflictError: its removal has gone too far to be given up.
+    """
     fields = {**standing.fields, "managed": True, "suspended": suspended}
     if not suspended:
+        must_stay(standing)
         del fields["suspended"]
+        fields.pop("removing", None)
     return msgspec.json.encode(fields).decode()
+
+
+def must_stay(standing: Standing) -> None:
+    """Pass a tenant of which nothing is deleted yet.
+
+    Raises:
+        ConflictError: its removal is under way, and only goes on.
+    """
+    removing = standing.document.removing
+    if removing is not None and removing.withdrawn_at is not None:
+        raise ConflictError(f"{standing.name} is being removed, and some of it is gone already")
 
 
 def rotated(standing: Standing, key_id: str, now: datetime, overlap: timedelta) -> Rotation:
@@ -151,8 +171,9 @@ def rotated(standing: Standing, key_id: str, now: datetime, overlap: timedelta) 
     '{"api_keys":["new"],"managed":true,"retiring_keys":{"old":"2026-01-01T01:00:00Z"}}'
 
     Raises:
-        ConflictError: more keys would be valid at once than may be.
+        ConflictError: more keys would be valid at once than may be, or the tenant is going.
     """
+    must_stay(standing)
     ends_at = now + overlap
     moments = dict(standing.document.retiring_keys)
     for key in standing.document.api_keys:

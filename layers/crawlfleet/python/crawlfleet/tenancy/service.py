@@ -51,7 +51,7 @@ _LOCK_TRIES: Final = 50
 _LOCK_PAUSE_SECONDS: Final = 0.1
 #: Pushes that may come in between before a change gives up.
 _TRIES: Final = 5
-_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
+NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
 #: Makes the text of the tenant's document out of the stage's documents.
 Change = Callable[[Mapping[str, str]], str]
 
@@ -84,9 +84,13 @@ class Tenants:
             raise NoConfigurationError((Problem(CONFIG_REVISION, "there is none"),))
         return reader.tree().documents if documents is None else documents
 
+    def made_keys(self) -> list[ManagedKey]:
+        """List the keys that were made for tenants; none where keys are made elsewhere."""
+        return [] if self.keys is None else self.keys.made()
+
     def leftovers(self, documents: Mapping[str, str], now: datetime) -> list[ManagedKey]:
         """Find keys of calls that died; none where keys are made elsewhere."""
-        return [] if self.keys is None else models.leftovers(self.keys.made(), documents, now)
+        return models.leftovers(self.made_keys(), documents, now)
 
     def add(
         self, name: str, settings: Mapping[str, Any], now: datetime
@@ -97,13 +101,13 @@ class Tenants:
             InvalidRequestError: the name or a setting is wrong.
             ConflictError: there is one already, or tenants are only shown here.
         """
-        self._key_store()
-        if not _NAME.match(name):
+        self.key_store()
+        if not NAME.match(name):
             raise InvalidRequestError.of("name", "is up to 32 of a-z, 0-9 and -, a letter first")
         if name == DEFAULT_TENANT:
             raise InvalidRequestError.of("name", "is the tenant that every stage has")
         models.added(settings, "")  # mistakes are told before a key is made
-        with self._locked():
+        with self.locked():
             _must_be_new(self.documents(), name)
             key = self._fresh_key(name, now)
 
@@ -125,12 +129,12 @@ class Tenants:
             InvalidRequestError: a setting is wrong.
             ConflictError: it is not the ``expected`` revision any more.
         """
-        self._key_store()
+        self.key_store()
 
         def changed(documents: Mapping[str, str]) -> str:
             return models.changed(models.standing_of(documents, name, expected), settings)
 
-        with self._locked():
+        with self.locked():
             return self._changed(name, changed, now)
 
     def suspend(
@@ -142,7 +146,7 @@ class Tenants:
             NotFoundError: there is none of that name.
             ConflictError: it is an operator, or not the ``expected`` revision any more.
         """
-        self._key_store()
+        self.key_store()
         if suspended and operates(tree, name):
             raise ConflictError(f"{name} is an operator: nobody could resume it")
 
@@ -150,7 +154,7 @@ class Tenants:
             standing = models.standing_of(documents, name, expected)
             return models.switched(standing, suspended=suspended)
 
-        with self._locked():
+        with self.locked():
             return self._changed(name, switched, now)
 
     def rotate(
@@ -163,11 +167,11 @@ class Tenants:
             ConflictError: too many keys are ending, it is not the ``expected`` revision any more,
                 or tenants are only shown here.
         """
-        self._key_store()
+        self.key_store()
         if name == DEFAULT_TENANT:
             raise ConflictError(f"the key of {name} is the deployment's: it is replaced there")
         ended: tuple[str, ...] = ()
-        with self._locked():
+        with self.locked():
             models.standing_of(self.documents(), name, expected)
             key = self._fresh_key(name, now)
 
@@ -182,10 +186,15 @@ class Tenants:
                 standing = self._changed(name, rotated, now)
             for one in ended:
                 with suppress(StoreUnavailableError):  # the router lets it in no more anyway
-                    self._key_store().remove(one)
+                    self.key_store().remove(one)
         return standing, key
 
-    def _key_store(self) -> "KeyStore":
+    def key_store(self) -> "KeyStore":
+        """Return the store of keys.
+
+        Raises:
+            ConflictError: functions may change no tenants here.
+        """
         if self.keys is None:
             said = "functions of this stage may change no tenants: make keys and push documents "
             raise ConflictError(f"{said}where it is deployed, as docs/guides/tenants.md says")
@@ -193,7 +202,7 @@ class Tenants:
 
     def _fresh_key(self, tenant: str, now: datetime) -> "FreshKey":
         """Make a key, and remove those that calls of the same tenant have left."""
-        keys = self._key_store()
+        keys = self.key_store()
         for one in self.leftovers(self.documents(), now):
             if one.tenant == tenant:
                 keys.remove(one.id)
@@ -208,11 +217,16 @@ class Tenants:
             raise
         except CrawlfleetError:
             with suppress(StoreUnavailableError):
-                self._key_store().remove(key.id)
+                self.key_store().remove(key.id)
             raise
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
+        """Let one change of tenants through at a time.
+
+        Raises:
+            ConflictError: another one takes long.
+        """
         holder = uuid.uuid4().hex
         for _ in range(_LOCK_TRIES):
             if self.locks.acquire_lock(LOCK, holder, timedelta(), _TERM):
@@ -229,14 +243,23 @@ class Tenants:
     def _changed(self, name: str, change: Change, now: datetime) -> Standing:
         """Push the change of a tenant's document; return the tenant as it stands then."""
         path = models.path_of(name)
-        text = ""
+        documents = self.push(lambda standing: {**standing, path: change(standing)}, now)
+        return models.standing_of(documents, name)
+
+    def push(
+        self, wanted_of: Callable[[Mapping[str, str]], dict[str, str]], now: datetime
+    ) -> dict[str, str]:
+        """Push what is wanted in the place of the stage's documents; return them as they are then.
+
+        Raises:
+            ConflictError: the configuration would be refused, or others push all the time.
+            StoreUnavailableError: SSM does not answer.
+        """
 
         def wanted(
             standing: Mapping[str, str], _given: Mapping[str, str], **_: bool
         ) -> dict[str, str]:
-            nonlocal text
-            text = change(standing)
-            return {**standing, path: text}
+            return wanted_of(standing)
 
         for _ in range(_TRIES):
             try:
@@ -254,11 +277,15 @@ class Tenants:
                 )
             with suppress(StoreUnavailableError, ConfigError):
                 self.revisions.look(written.revision)
-            return models.standing_of({**plan.stored.documents, path: text}, name)
+            return plan.wanted()
         raise ConflictError("others push configurations all the time; ask again")
 
 
 def _must_be_new(documents: Mapping[str, str], name: str) -> None:
-    if models.path_of(name) in documents:
+    text = documents.get(models.path_of(name))
+    if text is not None:
+        standing = models.tenants_in({models.path_of(name): text}).get(name)
+        if standing is not None and standing.document.removing is not None:
+            raise ConflictError(f"{name} is being removed: remove it to the end, then add it")
         said = f"there is a tenant {name} already; where the answer that had its key was lost, "
         raise ConflictError(f"{said}rotate its key")

@@ -14,7 +14,8 @@ class TenantSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A tenant in a list: what it may, what it has, and what it does now.
 
     One that is ``managed`` keeps its keys and its suspension whatever files are pushed. Until a
-    change is ``in_force`` the earlier document holds.
+    change is ``in_force`` the earlier document holds. The next of its replaced keys ends at
+    ``key_ends_at``.
     """
 
     name: str
@@ -28,6 +29,8 @@ class TenantSummary(msgspec.Struct, frozen=True, kw_only=True):
     workers: int | None = None
     ready: int = 0
     in_flight: int = 0
+    key_ends_at: datetime | None = None
+    removing_since: datetime | None = None
 
 
 class KeyLeftover(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,3 +87,36 @@ class TenantWithKey(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"TenantWithKey(tenant={self.tenant!r}, key=<api key>)"
+
+
+class StoreCount(msgspec.Struct, frozen=True, kw_only=True):
+    """The number of things of one kind that a store has of a tenant."""
+
+    store: str
+    kind: str
+    count: int
+
+
+class TenantInventory(msgspec.Struct, frozen=True, kw_only=True):
+    """The counts of what the stores have of a tenant, or of a name that is no tenant's any more."""
+
+    tenant: str
+    counts: tuple[StoreCount, ...] = ()
+
+
+class TenantRemoval(msgspec.Struct, frozen=True, kw_only=True):
+    """A tenant's removal as it stands.
+
+    ``state`` is ``settling``, ``settled`` (it may be exported, resumed, or deleted), ``withdrawn``,
+    ``deleting`` or ``removed``. The next step is due at ``due_at``; ``in_flight`` requests hold it
+    up. ``before`` is what there was when deletion began, ``left`` what there is now, ``remains``
+    what a removal leaves by design.
+    """
+
+    tenant: str
+    state: str
+    due_at: datetime | None = None
+    in_flight: int = 0
+    before: tuple[StoreCount, ...] = ()
+    left: tuple[StoreCount, ...] = ()
+    remains: tuple[str, ...] = ()

@@ -22,6 +22,7 @@ from crawlfleet import __version__
 from crawlfleet.cli.console import Exit, api_options, emit, note
 from crawlfleet.cli.doctor import diagnosis
 from crawlfleet.cli.doctor import fleet as fleet_diagnosis
+from crawlfleet.cli.doctor import tenants as tenant_diagnosis
 from crawlfleet.cli.doctor.diagnosis import EXITS, NAMES, Level, Reach, Saying, worst
 from crawlfleet.cli.failures import names_in
 from crawlfleet.cli.terminal import say
@@ -250,7 +251,7 @@ def _inside(client: Client, bizs: Sequence[str], running: Running | None) -> Ite
         yield from diagnosis.of_failed("fleet", str(error))
     if fleet is not None:
         yield from diagnosis.of_key(client.api_url, accepted=True, operator=True)
-        yield from _leftover_keys(client)
+        yield from _tenants(client)
     incidents, unread = _incidents(client)
     if fleet is not None:
         yield from fleet_diagnosis.of_fleet(fleet, incidents, bizs)
@@ -272,10 +273,12 @@ def _incidents(client: Client) -> tuple[list[Incident], str]:
         return [], str(error)
 
 
-def _leftover_keys(client: Client) -> Iterator[Saying]:
-    """Examine the keys that were made for tenants; an older API knows of none."""
+def _tenants(client: Client) -> Iterator[Saying]:
+    """Examine the tenants and the keys that were made for them; an older API knows of none."""
     try:
-        yield from fleet_diagnosis.of_leftover_keys(client.tenants().leftovers)
+        found = client.tenants()
+        yield from tenant_diagnosis.of_leftover_keys(found.leftovers)
+        yield from tenant_diagnosis.of_tenants(found.tenants, datetime.now(UTC))
     except errors.NotFoundError:
         return
     except errors.CrawlfleetError as error:

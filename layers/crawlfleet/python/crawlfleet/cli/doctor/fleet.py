@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         Fleet,
         Headcount,
         Incident,
-        KeyLeftover,
         Ledger,
         ProxyPoolHealth,
         RuleCoverage,
@@ -90,19 +89,6 @@ def _what_is_not_done(faults: Mapping[str, int]) -> str:
             "that nobody starts."
         )
     return " ".join(said)
-
-
-def of_leftover_keys(leftovers: "Sequence[KeyLeftover]") -> Iterator[Saying]:
-    """Keys that were made for tenants, and that no document has."""
-    for tenant in sorted({one.tenant for one in leftovers}):
-        count = sum(one.tenant == tenant for one in leftovers)
-        yield Level.LOOK.saying(
-            "tenants",
-            f"{_so_many(count, 'key', 'was', 'were')} made for {tenant} by a call that died, and "
-            "opens nothing",
-            f"Where {tenant} was to be added, add it again; `crawlfleet tenant rotate-key "
-            f"{tenant}` removes what is left, and gives it another key.",
-        )
 
 
 def of_backlog(queued: int, count: "Headcount | None", where: str = "") -> Iterator[Saying]:

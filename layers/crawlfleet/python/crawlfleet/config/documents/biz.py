@@ -13,6 +13,7 @@ from crawlfleet.config.documents import policies
 from crawlfleet.config.documents.ceilings import Ceilings
 from crawlfleet.config.documents.prices import Price, PriceTerms
 from crawlfleet.config.documents.quota import Quotas, UserName
+from crawlfleet.config.documents.removal import Moment, Removing
 from crawlfleet.config.documents.rule import Rule, Spider
 from crawlfleet.config.documents.secret import HeaderName, HeaderText, StageHeaderText
 from crawlfleet.config.documents.stage import (
@@ -254,7 +255,6 @@ def routed(biz: Biz, name: str, home_node: str) -> Biz:
 
 
 KeyId = Annotated[str, Meta(min_length=1, max_length=128)]
-Moment = Annotated[datetime, Meta(tz=True)]
 
 
 class Tenant(Document, frozen=True, kw_only=True):
@@ -269,13 +269,15 @@ class Tenant(Document, frozen=True, kw_only=True):
     ``users`` what is said there instead.
 
     Of one that is ``suspended`` nothing is taken, started or leased, and its calls may only read.
-    Of one that is ``managed`` files change neither keys nor suspension.
+    Of one that is ``managed`` files change neither keys nor suspension. One that is ``removing`` is
+    suspended, and gone once all of it is deleted.
     """
 
     description: str = ""
     share: Annotated[int, Meta(ge=1, le=100)] = 1
     managed: bool = False
     suspended: bool = False
+    removing: Removing | None = None
     ceilings: Ceilings = Ceilings()
     api_keys: tuple[KeyId, ...] = ()
     retiring_keys: Annotated[dict[KeyId, Moment], Meta(max_length=16)] = {}

@@ -26,7 +26,7 @@ from crawlfleet.kernel.errors import StoreError
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
 from crawlfleet.kernel.queue_key import QueueKey
-from crawlfleet.kernel.time import from_ms, to_ms
+from crawlfleet.kernel.time import Recent, from_ms, to_ms
 from crawlfleet.requests.mongo.sharding import BY_ID
 from crawlfleet.requests.routing import Shard, generation_at, shard_of
 from crawlfleet.requests.visits import Validators, Visit, VisitTotals
@@ -86,7 +86,7 @@ class MongoVisits:
         self, nodes: MongoNodes, *, meta_room: int = META_ROOM, small: int = SMALL
     ) -> None:
         self._nodes, self._meta_room, self._small = nodes, meta_room, small
-        self._sure: set[tuple[str, str, str]] = set()
+        self._sure = Recent()
         self._summed: set[tuple[str, str, str]] = set()
 
     def known(self, queue_key: QueueKey, biz: Biz, keys: Sequence[str]) -> dict[str, Visit]:

@@ -22,6 +22,7 @@ from crawlfleet.kernel.errors import StoreError
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, Waits, border
 from crawlfleet.kernel.queue_key import QueueKey
+from crawlfleet.kernel.time import Recent
 from crawlfleet.requests.models import JOB_LIFE
 from crawlfleet.requests.routing import Shard, keyed_homes, route
 
@@ -181,14 +182,14 @@ class Shards:
 
     A collection's name begins with its biz: two bizs of a tenant may name the same database and
     collection in the config centre, and still neither counts, expires nor collides with the other.
-    Indexes are made sure of once a process by what writes (``made_sure``); a read takes the
+    Indexes are made sure of now and then by what writes (``made_sure``); a read takes the
     collection as it is. A TTL that was changed in the config centre comes into force by
     :meth:`keep_lives` and by nothing else.
     """
 
     def __init__(self, nodes: MongoNodes) -> None:
         self._nodes = nodes
-        self._sure: set[tuple[str, str, Shard, str]] = set()
+        self._sure = Recent()
         self._lives: dict[tuple[str, str, Shard], _Lives] = {}
         self._indexed: dict[tuple[str, str, Shard, str], float] = {}
 

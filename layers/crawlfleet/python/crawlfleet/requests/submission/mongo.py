@@ -21,6 +21,7 @@ from pymongo.read_concern import ReadConcern
 from crawlfleet.config.documents.rule import Rule, Spider
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
 from crawlfleet.kernel.queue_key import QueueKey
+from crawlfleet.kernel.time import Recent
 from crawlfleet.requests.mongo.documents import read_id
 from crawlfleet.requests.mongo.sharding import BY_ID
 from crawlfleet.requests.submission.admission import Keyed, KeyName, RuleVersion
@@ -153,11 +154,12 @@ class MongoRules:
     def __init__(self, nodes: MongoNodes) -> None:
         self._nodes = nodes
         self._known: dict[tuple[str, str, str, str], Rule | Spider] = {}
+        self._kept = Recent()
 
     def keep_version(self, queue_key: QueueKey, name: str, rule: Rule | Spider) -> None:
         """Keep this version. No effect when it is kept already."""
         key = (queue_key.tenant, queue_key.biz, name, rule.version)
-        if key in self._known:
+        if key in self._kept:
             return
         kind = "rule" if isinstance(rule, Rule) else "spider"
         document = {"tenant": queue_key.tenant, "biz": queue_key.biz, kind: _encode(rule)}
@@ -165,6 +167,7 @@ class MongoRules:
         with border(), suppress(DuplicateKeyError):  # another one kept it at the same time
             self._nodes.control("rules").update_one({"_id": "/".join(key)}, change, upsert=True)
         self._known[key] = rule
+        self._kept.add(key)
 
     def get_version(self, queue_key: QueueKey, name: str, version: str) -> Rule | Spider | None:
         """Return the rule or spider of that version, or None if it was never stored."""

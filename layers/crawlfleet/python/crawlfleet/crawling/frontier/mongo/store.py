@@ -37,6 +37,7 @@ from crawlfleet.kernel.errors import StoreError
 from crawlfleet.kernel.ids import RequestId
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
 from crawlfleet.kernel.queue_key import QueueKey
+from crawlfleet.kernel.time import Recent
 from crawlfleet.requests.mongo.documents import clean
 from crawlfleet.requests.routing import Shard
 
@@ -58,8 +59,8 @@ class MongoSeeds:
     nodes: MongoNodes
     most_to_index: int = MOST_TO_INDEX
     most_looked_through: int = MOST_LOOKED_THROUGH
-    #: By collection, the days for which ended seeds are kept as its index says.
-    _sure: dict[tuple[Shard, str, str], int] = field(default_factory=dict, init=False)
+    #: Collections, each with the days for which ended seeds are kept as its index says.
+    _sure: Recent = field(default_factory=Recent, init=False)
 
     def insert(self, queue_key: QueueKey, biz: Biz, seeds: Sequence[Seed]) -> set[str]:
         """Store seeds; return the keys that were there already, of which nothing is changed.
@@ -351,10 +352,10 @@ class MongoSeeds:
     def _sured(self, queue_key: QueueKey, biz: Biz, place: Shard) -> Collection[Document]:
         """Return the collection with its indexes, and with the life that ended seeds have now."""
         seeds = self._seeds(queue_key, biz, place)
-        key = (place, queue_key.tenant, seeds.name)
-        if self._sure.get(key) != biz.seeds.archive_days:
+        key = (place, queue_key.tenant, seeds.name, biz.seeds.archive_days)
+        if key not in self._sure:
             make_sure(seeds, biz.seeds.archive_days * _DAY_SECONDS, self.most_to_index)
-            self._sure[key] = biz.seeds.archive_days
+            self._sure.add(key)
         return seeds
 
     def _stored(self, queue_key: QueueKey, biz: Biz, place: Shard, ids: list[str]) -> set[str]:

@@ -1,6 +1,8 @@
-"""``crawlfleet tenant``: add tenants, show and change them, suspend them, replace their keys."""
+"""``crawlfleet tenant``: add tenants, show and change them, suspend and remove them, their keys."""
 
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,12 +12,14 @@ from crawlfleet.cli import console
 from crawlfleet.cli.console import Command, Exit
 from crawlfleet.cli.failures import NamingGroup
 from crawlfleet.cli.spending.quotas import quota_of
+from crawlfleet.cli.tenants.export import export
 from crawlfleet.cli.terminal import say
 
 if TYPE_CHECKING:
-    from crawlfleet.sdk import Client, TenantDetails, TenantWithKey
+    from crawlfleet.sdk import Client, StoreCount, TenantDetails, TenantRemoval, TenantWithKey
 
 _DAY: Final = 86_400
+_REMOVAL_PAUSE_SECONDS: Final = 5.0
 
 _revision = click.option(
     "--revision", help="Refuse the change unless this is the tenant's revision (see `show`)."
@@ -101,7 +105,7 @@ def _ceiling(text: str) -> tuple[str, float | None]:
 
 @click.group(cls=NamingGroup)
 def tenant() -> None:
-    """Add tenants, change and suspend them, replace their keys. For operators' keys."""
+    """Add tenants, change, suspend and remove them, replace their keys. For operators' keys."""
 
 
 @tenant.command()
@@ -195,6 +199,99 @@ def rotate_key(
     """Give a tenant another key and print it; nobody can read it again."""
     found = fleet.rotate_tenant_key(name, overlap_seconds=overlap_seconds, revision=revision)
     return _with_key(found, as_json, "has another key")
+
+
+@tenant.command()
+@click.option(
+    "--export",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Copy its records, requests, dead letters, jobs, schedules, spiders and seeds into this "
+    "folder first, and its settings.",
+)
+@click.option("--no-export", is_flag=True, help="Delete everything without a copy.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--no-wait", is_flag=True, help="Take the steps that are due, and say what is next.")
+@_revision
+@console.with_api("name")
+def remove(
+    fleet: "Client",
+    name: str,
+    as_json: bool,
+    *,
+    folder: Path | None,
+    no_export: bool,
+    yes: bool,
+    no_wait: bool,
+    revision: str | None,
+) -> int:
+    """Remove a tenant: suspend it, wait for its work, delete all it has, look that nothing is left.
+
+    That takes some minutes. Where it was cut off, the same command goes on; until something was
+    deleted, `tenant resume` gives it up. An export that was cut off goes on with what is missing.
+    """
+    if no_export == (folder is not None):
+        raise click.UsageError("say --export FOLDER, or --no-export to delete all without a copy")
+    if not as_json:
+        _draw_counts(fleet.tenant_inventory(name).counts)
+    if not yes and not _is_meant(name):
+        return Exit.FINE
+    found = fleet.remove_tenant(name, delete=no_export, revision=revision)
+    state = ""
+    while found.state != "removed":
+        if found.state != state and not as_json:
+            state = found.state
+            console.note(_how_far(found))
+        if folder is not None and found.state == "settled":
+            export(fleet, name, folder)
+            found = fleet.remove_tenant(name, delete=True)
+            continue
+        if no_wait:
+            break
+        time.sleep(_REMOVAL_PAUSE_SECONDS if found.due_at or found.in_flight else 0)
+        found = fleet.remove_tenant(name)
+        if no_export and found.state == "settled":
+            found = fleet.remove_tenant(name, delete=True)
+    return console.answer(found, as_json, _draw_removal)
+
+
+def _is_meant(name: str) -> bool:
+    if not sys.stdin.isatty():
+        raise click.UsageError("all of it would be deleted: say --yes where nobody is asked")
+    return bool(click.prompt("Its name, to delete all of this for ever", err=True) == name)
+
+
+def _how_far(found: "TenantRemoval") -> str:
+    """Write how far a removal is."""
+    at = "" if found.due_at is None else f" until {console.moment(found.due_at)}"
+    held = f", and for {found.in_flight:,} requests in flight" if found.in_flight else ""
+    return {
+        "settling": f"{found.tenant} is suspended; waiting{at}, as workers may be at it{held}",
+        "settled": f"{found.tenant} is suspended, and nothing of it is worked on",
+        "withdrawn": f"its bizs are out of the configuration; waiting{at}, as some go by the old",
+        "deleting": f"deleting what {found.tenant} has",
+    }.get(found.state, found.state)
+
+
+def _draw_counts(counts: "Iterable[StoreCount]") -> None:
+    rows = [(one.store, one.kind, f"{one.count:,}") for one in counts]
+    console.draw_table(["store", "what", "count>"], rows)
+
+
+def _draw_removal(found: "TenantRemoval") -> None:
+    left = {(one.store, one.kind): one.count for one in found.left}
+    before = {(one.store, one.kind): one.count for one in found.before} or left
+    rows = [
+        (*what, f"{before.get(what, 0):,}", f"{left.get(what, 0):,}")
+        for what in dict.fromkeys((*before, *left))
+    ]
+    console.draw_table(["store", "what", "before>", "now>"], rows)
+    if found.state != "removed":
+        say(f"not removed yet: {_how_far(found)}; repeat the command to go on")
+        return
+    say(f"{found.tenant} is removed: every store was looked into again, and nothing was found")
+    for one in found.remains:
+        say(f"remains: {one}")
 
 
 def _with_key(found: "TenantWithKey", as_json: bool, did: str) -> Exit:

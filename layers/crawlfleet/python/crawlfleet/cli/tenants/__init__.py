@@ -1,0 +1,1 @@
+"""``crawlfleet tenant``: manage tenants, and copy what they have."""
