@@ -35,6 +35,7 @@ from benchmarks import (
     quotas,
     recovery,
     scaling,
+    streams,
     tracing,
     workers,
 )
@@ -72,6 +73,7 @@ BENCHMARKS: Final[dict[str, Callable[[Bench], Found]]] = {
     "quotas": quotas.run,
     "matching": matching.run,
     "feeds": feeds.run,
+    "streams": streams.run,
     "isolation": isolation.run,
 }
 #: Where a run leaves what it found.
@@ -178,6 +180,7 @@ def steps(name: str, scale: Scale, *, with_peers: bool) -> int:
         "quotas": 3,
         "matching": matching.STEPS,
         "feeds": feeds.STEPS,
+        "streams": streams.STEPS,
         "isolation": 2 * len(isolation.ways(scale)),
         "assignment": len(assignment_rounds.TRACES)
         * len(assignment_rounds.POLICIES)

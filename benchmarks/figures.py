@@ -367,6 +367,31 @@ FIGURES: Final = (
         most=1.5,
     ),
     Figure(
+        key="stream_lost",
+        meaning="deliveries missing of a stream whose reader is killed again and again",
+        most=0,
+    ),
+    Figure(
+        key="stream_duplicates",
+        meaning="deliveries of it, or items, beyond one each",
+        most=0,
+    ),
+    Figure(
+        key="stream_gap_p95_s",
+        meaning="seconds from the kill of a reader until the stream is read again, p95",
+        most=5,
+    ),
+    Figure(
+        key="stream_move_ratio",
+        meaning="sources that move when one of ten workers goes / all of them",
+        most=0.13,
+    ),
+    Figure(
+        key="stream_channels_vs_optimum",
+        meaning="rules that 50,000 terms are packed into / what no packing is below",
+        most=1.05,
+    ),
+    Figure(
         key="rss_fetches_per_feed_round",
         meaning="fetches of a feed in a round, with two workers and 10,000 subscribers",
         most=1,

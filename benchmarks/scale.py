@@ -52,6 +52,7 @@ class Scale:
     match_items: int
     feeds: int
     feed_subscribers: int
+    stream_kills: int
     isolation_pages: int
     isolation_seconds: float
     isolation_late_seconds: float
@@ -104,6 +105,7 @@ FULL: Final = Scale(
     match_items=5_000,
     feeds=1_000,
     feed_subscribers=10_000,
+    stream_kills=20,
     isolation_pages=8_000,
     isolation_seconds=6.0,
     # What was asked for is waited for so long; what is not done then is called unserved.
@@ -156,6 +158,7 @@ QUICK: Final = Scale(
     match_items=500,
     feeds=50,
     feed_subscribers=500,
+    stream_kills=2,
     isolation_pages=6_000,
     isolation_seconds=4.0,
     isolation_late_seconds=10.0,
