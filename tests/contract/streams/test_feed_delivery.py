@@ -34,14 +34,13 @@ class Desk:
     """Subscriptions to feeds of a site, and a worker that reads for them."""
 
     def __init__(self, nodes, site, fetcher, tenant):
-        self.site, self.tenant = site, tenant
+        self.site, self.fetcher, self.tenant = site, fetcher, tenant
         self.rounds, self.outbox = Round(nodes, site), Outbox(nodes)
         self.subscriptions = MongoSubscriptions(nodes)
         self.terms = Terms(channels={})
         self.runner = FeedRunner(
             subscriptions=self.subscriptions,
             accepting=self.outbox,
-            open_reader=lambda wanted: self.rounds.reader(fetcher, (), wanted=wanted),
             clock=lambda: self.rounds.now,
             terms=lambda: self.terms,
             look_seconds=0.01,
@@ -56,7 +55,10 @@ class Desk:
         """Read until these feeds are not due any more; return who was given what meanwhile."""
         urls = [f"{self.site.url}{path}" for path in paths]
         async with asyncio.timeout(120):
-            await self.runner.run(lambda: self.rounds.is_done(urls))
+            await self.runner.run(
+                lambda wanted: self.rounds.reader(self.fetcher, (), wanted=wanted),
+                lambda: self.rounds.is_done(urls),
+            )
         given, self.outbox.given = sorted(self.outbox.given), []
         self.rounds.now += DAY / 2
         return given

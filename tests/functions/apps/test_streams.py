@@ -7,6 +7,7 @@ import boto3
 import pytest
 
 from infra.local.stream_server import StreamServer
+from tests.contract.streams.feed_site import Site, opened
 from tests.functions.http import ask
 from tests.kit.apps import StreamReaders
 from tests.kit.kernel import names
@@ -83,3 +84,25 @@ def test_what_is_subscribed_to_is_delivered(world: World) -> None:
 
     assert {one["item"]["text"] for one in found.values()} == {"a storm", "another storm"}
     assert {(one["subscription"], one["channel"]) for one in found.values()} == {("storms", "wire")}
+
+
+def test_feeds_that_are_subscribed_to_are_read_and_kept(world: World) -> None:
+    async def work() -> None:
+        site = Site()
+        async with opened(site):
+            site.items = {"/f/a": ["a storm", "the sun"]}
+            wanted = {"kind": "rss", "filter": "storm", "feeds": [f"{site.url}/f/a"]}
+            world.push(default_bizs(), stage={"allow_private_addresses": True})
+            ended: list[int] = []
+            readers = StreamReaders(world.own)
+            reading = asyncio.ensure_future(readers.run(lambda: bool(ended)))
+            made = await asyncio.to_thread(ask, world, "PUT", f"{PLACE}-in-feeds", wanted)
+            assert (made.status, made.json["state"]) == (200, "active")
+            theirs = {"name": "storms-in-feeds"}
+            await until(lambda: world.control["stream_deliveries"].count_documents(theirs) == 1)
+            await asyncio.to_thread(ask, world, "DELETE", f"{PLACE}-in-feeds")
+            ended.append(1)
+            await reading
+            assert site.paths == ["/f/a"]
+
+    asyncio.run(work())

@@ -18,6 +18,7 @@ from uuid import uuid4
 import msgspec
 
 from crawlfleet.apps.context import Parts
+from crawlfleet.apps.feeds import read_feeds
 from crawlfleet.config.documents.streams import Channel
 from crawlfleet.crawling.fetching.secrets import SecretTexts
 from crawlfleet.crawling.fetching.stores import StoreAddresses
@@ -142,15 +143,20 @@ class StreamReaders:
                 open_reader=open_reader,
             )
             reporting = asyncio.ensure_future(self._report(runner))
+            feeds = asyncio.ensure_future(
+                read_feeds(parts, self._worker, self._clock, self._stores, self._terms, ends)
+            )
             stop = threading.Event()
             delivering = threading.Thread(target=deliverer.run, args=(self._deliverer(), stop))
             delivering.start()
             try:
-                await runner.run(ends)
+                await runner.run(lambda: ends() or feeds.done())
+                await feeds
             finally:
                 stop.set()
-                reporting.cancel()
-                await asyncio.wait((reporting,))
+                for task in (reporting, feeds):
+                    task.cancel()
+                await asyncio.wait((reporting, feeds))
                 await asyncio.to_thread(delivering.join)
 
     async def _report(self, runner: StreamRunner) -> None:

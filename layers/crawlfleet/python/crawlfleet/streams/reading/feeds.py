@@ -46,13 +46,12 @@ class FeedRunner:
         *,
         subscriptions: MongoSubscriptions,
         accepting: MongoAccepting,
-        open_reader: OpenFeeds,
         clock: Clock,
         terms: Callable[[], Terms],
         look_seconds: float = LOOK_SECONDS,
     ) -> None:
         self._subscriptions, self._accepting = subscriptions, accepting
-        self._open_reader, self._clock = open_reader, clock
+        self._clock = clock
         self._terms, self._look_seconds = terms, look_seconds
         self._revision: str | None = None
         self._seen: Seen | None = None
@@ -63,12 +62,17 @@ class FeedRunner:
         self._of: Mapping[str, Collection[str]] = {}
         self._counters = ChannelCounters()
 
-    async def run(self, ends: Callable[[], bool]) -> None:
+    @property
+    def is_needed(self) -> bool:
+        """Tell whether anybody subscribes to a feed."""
+        return bool(self._of)
+
+    async def run(self, open_reader: OpenFeeds, ends: Callable[[], bool]) -> None:
         """Read until it ends."""
         await self.look()
         looking = asyncio.ensure_future(self._go_on_looking())
         try:
-            batches = self._open_reader(lambda: self._of).read("", lambda: not ends())
+            batches = open_reader(lambda: self._of).read("", lambda: not ends())
             async with aclosing(batches):
                 async for batch in batches:
                     if not await self._take(batch, ends):

@@ -1,0 +1,64 @@
+"""Read feeds in the process that reads streams: politely, parsed in a process of their own."""
+
+import asyncio
+from collections.abc import Callable
+
+from crawlfleet.apps.context import Parts
+from crawlfleet.apps.reading import PageReaders
+from crawlfleet.crawling.fetching.downloader import AiohttpFetcher
+from crawlfleet.crawling.fetching.stores import StoreAddresses
+from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
+from crawlfleet.kernel.time import Clock
+from crawlfleet.streams.delivery.mongo.accepting import MongoAccepting
+from crawlfleet.streams.feeds.fetching import PoliteFeeds
+from crawlfleet.streams.feeds.mongo import MongoFeeds
+from crawlfleet.streams.feeds.reader import FeedReader, parsed_by
+from crawlfleet.streams.reading.feeds import LOOK_SECONDS, FeedRunner
+from crawlfleet.streams.reading.runner import Terms
+from crawlfleet.streams.subscriptions.mongo import MongoSubscriptions
+
+
+async def read_feeds(
+    parts: Parts,
+    worker: str,
+    clock: Clock,
+    stores: StoreAddresses,
+    terms: Callable[[], Terms],
+    ends: Callable[[], bool],
+) -> None:
+    """Read feeds until it ends; without a subscription to one nothing is opened for them."""
+    runner = FeedRunner(
+        subscriptions=MongoSubscriptions(parts.nodes),
+        accepting=MongoAccepting(parts.nodes),
+        clock=clock,
+        terms=terms,
+    )
+    while not runner.is_needed:
+        if ends():
+            return
+        await runner.look()
+        await asyncio.sleep(LOOK_SECONDS)
+    config = parts.config
+    pages = PageReaders(parts.settings.scrapy_packages)
+
+    def may_ask(port: int) -> bool:
+        return config.current().stage.may_ask(port)
+
+    fetcher = AiohttpFetcher(
+        lambda: config.current().stage.allow_private_addresses,
+        may_ask=may_ask,
+        is_store=stores.has,
+        clock=clock,
+    )
+    try:
+        async with fetcher, pages.reader(lambda: config.current().stage.reading) as parser:
+            polite = PoliteFeeds(
+                *(config, RedisHosts(parts.redis), RedisRobotsCache(parts.redis)),
+                *(fetcher, clock, worker),
+            )
+            store, parse = MongoFeeds(parts.nodes), parsed_by(parser)
+            await runner.run(
+                lambda wanted: FeedReader(store, polite.download, parse, wanted, clock), ends
+            )
+    finally:
+        pages.close()
