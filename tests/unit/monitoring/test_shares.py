@@ -77,5 +77,6 @@ def test_of_each_ceiling_is_told_how_much_there_is_of_how_much(world):
         "ceilings.stored_bytes": (77, None),
         "ceilings.documents": (66, 5_000),
         "ceilings.trials": (None, 4),
+        "ceilings.subscriptions": (None, 1_000),
     }
     assert [one.limit for one in own.ceilings if one.is_reached] == ["ceilings.in_flight"]

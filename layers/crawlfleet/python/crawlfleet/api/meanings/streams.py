@@ -15,7 +15,7 @@ STREAM_MEANINGS: Final[dict[str, str]] = {
     "excluded_by": "What excludes it.",
     "sqs": "The ARN or the URL of a queue.",
     "sns": "The ARN of a topic.",
-    "eventbridge": "The name or the ARN of an event bus.",
+    "eventbridge": "The ARN of an event bus.",
     "redis_stream": "The name of a stream of Redis.",
     "Active.hours": "When items are taken.",
     "Hours.begins": "The time of day from which on.",
