@@ -18,6 +18,7 @@ from crawlfleet.streams.items import Reader
 from crawlfleet.streams.ndjson.reader import NdjsonReader
 from crawlfleet.streams.reading.channel import Stores
 from crawlfleet.streams.reading.mongo import MongoCursors
+from crawlfleet.streams.reading.plan import Planned
 from crawlfleet.streams.reading.runner import FLEET, LIVENESS, StreamRunner, Terms
 from crawlfleet.streams.redis import RedisHolds
 from crawlfleet.streams.subscriptions.mongo import MongoSubscriptions
@@ -40,7 +41,10 @@ async def read(worker: str, name: str, url: str) -> None:
         async with StreamClient(lambda: True, lambda _: True, clock=clock) as client:
 
             def open_reader(
-                name: str, channel: Channel, _: str, tell: Callable[[str, str], None]
+                name: str,
+                channel: Channel,
+                _: Callable[[], Planned],
+                tell: Callable[[str, str], None],
             ) -> Reader:
                 return NdjsonReader(
                     name,

@@ -67,7 +67,7 @@ async def runner_of(
     secrets = SecretTexts(lambda *_: "")
     async with StreamClient(lambda: True, lambda _: True, clock=clock) as client:
 
-        def open_reader(name, channel, filter_text, tell):
+        def open_reader(name, channel, planned, tell):
             return NdjsonReader(
                 name,
                 channel,
@@ -75,7 +75,7 @@ async def runner_of(
                 secrets,
                 clock=clock,
                 user_agent="Crawlfleet",
-                filter_text=filter_text,
+                filter_text=planned().filter_text,
                 tell=lambda fault: tell(fault.end, fault.message),
             )
 

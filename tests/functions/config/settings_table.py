@@ -135,6 +135,9 @@ STAGE: Final[dict[str, tuple[Any, Any]]] = {
     "stage.streams.channels.cursor_parameter": (None, "since"),
     "stage.streams.channels.silent_seconds": (60.0, 50.0),
     "stage.streams.channels.max_line_bytes": (256_000, 200_000),
+    "stage.streams.channels.plan.rules": (1_000, 1_000),
+    "stage.streams.channels.plan.characters": (1_024, 1_024),
+    "stage.streams.channels.plan.backfill_minutes": (0, 0),
     **{
         f"stage.streams.channels.fields.{name}": (name, f"said.{name}")
         for name in (
@@ -287,6 +290,8 @@ ROWS: Final = STAGE | TENANT | BIZ
 #: Settings that the push leaves as they were, and why. They are read anew all the same.
 _PLACE: Final = "says where requests are stored: another value would be another place"
 _ELSEWHERE: Final = "another value needs more than this stage has: tests of its own change it"
+#: What a plan of X allows is asked of X.
+_X: Final = "the rules that X is asked for: test_x_reader.py"
 _REMOVED: Final = "calls alone write it: test_removed_tenants.py"
 AS_THEY_WERE: Final = {
     "stage.home_node": _PLACE,
@@ -295,7 +300,10 @@ AS_THEY_WERE: Final = {
     "stage.proxies.allow_private": _ELSEWHERE,
     "stage.default_proxies": _ELSEWHERE,
     "stage.pools.proxies": _ELSEWHERE,
-    "stage.streams.channels.kind": "there is one kind so far",
+    "stage.streams.channels.kind": "another service is asked: test_streams.py",
+    "stage.streams.channels.plan.rules": _X,
+    "stage.streams.channels.plan.characters": _X,
+    "stage.streams.channels.plan.backfill_minutes": _X,
     "tenant.managed": "whoever pushes reads it: test_config_command.py",
     "tenant.removing.since": _REMOVED,
     "tenant.removing.settled_at": _REMOVED,

@@ -19,7 +19,7 @@ import msgspec
 
 from crawlfleet.apps.context import Parts
 from crawlfleet.apps.feeds import read_feeds
-from crawlfleet.config.documents.streams import Channel
+from crawlfleet.config.documents.streams import Channel, ChannelKind
 from crawlfleet.crawling.fetching.secrets import SecretTexts
 from crawlfleet.crawling.fetching.stores import StoreAddresses
 from crawlfleet.fleet.redis.registry import RedisWorkers
@@ -33,16 +33,21 @@ from crawlfleet.streams.delivery.mongo.accepting import MongoAccepting
 from crawlfleet.streams.delivery.mongo.leasing import MongoLeasing
 from crawlfleet.streams.delivery.redis import RedisPusher
 from crawlfleet.streams.http.connection import StreamClient
+from crawlfleet.streams.http.token import Token
 from crawlfleet.streams.items import Reader
 from crawlfleet.streams.ndjson.reader import NdjsonReader
+from crawlfleet.streams.packing import RuleLimits
 from crawlfleet.streams.reading.channel import Stores
 from crawlfleet.streams.reading.mongo import MongoCursors
+from crawlfleet.streams.reading.plan import Planned
 from crawlfleet.streams.reading.runner import FLEET, LIVENESS, StreamRunner, Terms
 from crawlfleet.streams.redis import RedisHolds
 from crawlfleet.streams.subscriptions.models import Subscription
 from crawlfleet.streams.subscriptions.mongo import MongoSubscriptions
 from crawlfleet.streams.subscriptions.service import SubscriptionState, state_of, targets_of
 from crawlfleet.streams.targets import Target, TargetKind, is_allowed
+from crawlfleet.streams.x.api import XApi
+from crawlfleet.streams.x.reader import XReader
 
 #: Each channel has a call to a store under way now and then.
 THREADS: Final = 32
@@ -116,8 +121,13 @@ class StreamReaders:
         ) as client:
 
             def open_reader(
-                name: str, channel: Channel, filter_text: str, tell: Callable[[str, str], None]
+                name: str,
+                channel: Channel,
+                planned: Callable[[], Planned],
+                tell: Callable[[str, str], None],
             ) -> Reader:
+                if channel.kind is ChannelKind.X:
+                    return self._x_reader(name, channel, planned, tell, client, secrets)
                 return NdjsonReader(
                     name,
                     channel,
@@ -125,7 +135,7 @@ class StreamReaders:
                     secrets,
                     clock=self._clock,
                     user_agent=parts.config.current().stage.user_agent,
-                    filter_text=filter_text,
+                    filter_text=planned().filter_text,
                     tell=lambda fault: tell(fault.end, fault.message),
                 )
 
@@ -158,6 +168,30 @@ class StreamReaders:
                     task.cancel()
                 await asyncio.wait((reporting, feeds))
                 await asyncio.to_thread(delivering.join)
+
+    def _x_reader(
+        self,
+        name: str,
+        channel: Channel,
+        planned: Callable[[], Planned],
+        tell: Callable[[str, str], None],
+        client: StreamClient,
+        secrets: SecretTexts,
+    ) -> XReader:
+        plan, token = channel.plan, Token(secrets, channel.secret)
+        user_agent = self._parts.config.current().stage.user_agent
+        return XReader(
+            name,
+            XApi(client, channel.url, token.headers, clock=self._clock, user_agent=user_agent),
+            lambda: planned().filters,
+            RuleLimits(characters=plan.characters, rules=plan.rules),
+            token.is_replaced,
+            clock=self._clock,
+            backfill_minutes=plan.backfill_minutes,
+            silent_seconds=channel.silence_seconds,
+            tell=lambda fault: tell(fault.end, fault.message),
+            note=lambda message: tell("rules", message),
+        )
 
     async def _report(self, runner: StreamRunner) -> None:
         while True:

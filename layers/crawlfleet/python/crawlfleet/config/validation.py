@@ -92,6 +92,9 @@ def stage_problems(stage: Stage) -> Iterator[Problem]:
         yield Problem("otlp_headers", "go to otlp_endpoint, which is missing")
     if stage.bidding is not None and not any(msgspec.structs.astuple(stage.bidding.weights)):
         yield Problem("bidding.weights", "are all 0: nothing would decide who gets a job")
+    for name, channel in stage.streams.channels.items():
+        for field, wrong in channel.problems().items():
+            yield Problem(f"{join('streams.channels', name)}.{field}", wrong)
 
 
 def tenant_problems(tenant: Tenant) -> Iterator[Problem]:

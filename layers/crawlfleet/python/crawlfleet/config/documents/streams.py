@@ -1,7 +1,7 @@
 """Streams in the stage document: channels that are shared, targets of tenants (D7, D8, D10)."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta
 
@@ -26,10 +26,16 @@ ParameterName = Annotated[
 ]
 
 
+#: X sends a sign of life every 20 seconds.
+_X_SILENCE: Final = 21.0
+_SILENCE: Final = 60.0
+
+
 class ChannelKind(StrEnum):
     """The kind of a channel: how it is asked, and what it answers."""
 
     NDJSON = "ndjson_stream"
+    X = "x_stream"
 
 
 class ItemFields(Document, frozen=True, kw_only=True):
@@ -55,14 +61,29 @@ class ItemFields(Document, frozen=True, kw_only=True):
     withdrawn: Path = ""
 
 
+class XPlan(Document, frozen=True, kw_only=True):
+    """The terms of a plan of X: its rules, the characters of each, and what it recovers by itself.
+
+    ``rules`` counts those that others have at the same app, too. Without ``backfill_minutes`` what
+    was missed is searched for.
+    """
+
+    rules: Annotated[int, Meta(ge=1, le=100_000)] = 1_000
+    characters: Annotated[int, Meta(ge=128, le=8_192)] = 1_024
+    backfill_minutes: Annotated[int, Meta(ge=0, le=5)] = 0
+
+
 class Channel(Document, frozen=True, kw_only=True):
-    """A channel: an HTTP stream of JSON, an object a line.
+    """A channel: an HTTP stream of JSON, an object a line, or X's filtered stream.
 
     ``secret`` is sent as a bearer token, and to the origin of ``url`` alone. With
     ``filter_parameter`` the stream filters by itself: it is read once for each filter that no other
     one covers. Without it all of the stream is read, once. With ``cursor_parameter`` it goes on
     behind the last object that was kept. A stream that says nothing for ``silent_seconds`` is
-    connected to anew.
+    connected to anew; they are 60, of X 21.
+
+    A channel of the kind ``x_stream`` has the address of X's API, such as https://api.x.com/2, the
+    ``secret`` of an app-only token, and perhaps the ``plan``; all else is as X has it.
     """
 
     kind: ChannelKind
@@ -71,8 +92,31 @@ class Channel(Document, frozen=True, kw_only=True):
     filter_parameter: ParameterName | None = None
     cursor_parameter: ParameterName | None = None
     fields: ItemFields = ItemFields()
-    silent_seconds: Annotated[float, Meta(ge=1, le=3_600)] = 60.0
+    silent_seconds: Annotated[float, Meta(ge=1, le=3_600)] | None = None
     max_line_bytes: Annotated[int, Meta(ge=1_000, le=4_000_000)] = 256_000
+    plan: XPlan = XPlan()
+
+    @property
+    def silence_seconds(self) -> float:
+        """Return the silence after which it is connected to anew."""
+        return self.silent_seconds or (_X_SILENCE if self.kind is ChannelKind.X else _SILENCE)
+
+    def problems(self) -> dict[str, str]:
+        """Find what does not go together, by field."""
+        if self.kind is not ChannelKind.X:
+            no_plan = f"is given, but {self.kind.value} has no plan"
+            return {"plan": no_plan} if self.plan != _PLAIN.plan else {}
+        others = ("filter_parameter", "cursor_parameter", "fields", "max_line_bytes")
+        given = [field for field in others if getattr(self, field) != getattr(_PLAIN, field)]
+        no_token = {"secret": "is missing: X lets nobody read without a token"}
+        return {
+            **(no_token if self.secret is None else {}),
+            **dict.fromkeys(given, "is given, but X's stream is as X has it"),
+        }
+
+
+#: A channel of which nothing is said.
+_PLAIN: Final = Channel(kind=ChannelKind.NDJSON, url="https://stream.example/")
 
 
 TargetPattern = Annotated[

@@ -10,10 +10,10 @@ from yarl import URL
 
 from crawlfleet.config.documents.streams import Channel
 from crawlfleet.crawling.fetching.secrets import SecretTexts
-from crawlfleet.kernel.errors import FetchError
 from crawlfleet.kernel.time import Clock
 from crawlfleet.streams.http.connection import OpenStream, StreamClient
 from crawlfleet.streams.http.loop import Fault, LineStream
+from crawlfleet.streams.http.token import Token
 from crawlfleet.streams.items import Batch, StreamItem, Withdrawn
 from crawlfleet.streams.ndjson.mapping import TOO_LONG, read_line
 
@@ -24,9 +24,6 @@ _HEADERS: Final = {
     "Accept-Encoding": "identity",
     "Cache-Control": "no-store",
 }
-_REFUSED: Final = frozenset({401, 403})
-#: The owner of the secrets of channels: the stage, which is no tenant.
-STAGE: Final = ""
 
 
 class NdjsonReader:
@@ -50,15 +47,15 @@ class NdjsonReader:
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
         self._name, self._channel = name, channel
-        self._client, self._secrets = client, secrets
+        self._client, self._token = client, Token(secrets, channel.secret)
         self._clock = clock
         self._headers = {**_HEADERS, "User-Agent": user_agent}
         self._filter_text = filter_text
         self._stream = LineStream(
             self._connect,
             self._read,
-            self._is_secret_new,
-            silent_seconds=channel.silent_seconds,
+            self._token.is_replaced,
+            silent_seconds=channel.silence_seconds,
             max_line_bytes=channel.max_line_bytes,
             tell=tell,
             pause=pause,
@@ -76,21 +73,8 @@ class NdjsonReader:
             url = url.update_query({channel.filter_parameter: self._filter_text})
         if channel.cursor_parameter is not None and cursor:
             url = url.update_query({channel.cursor_parameter: cursor})
-        secret = {}
-        if channel.secret is not None:
-            texts = await self._secrets.headers(STAGE, [channel.secret])
-            secret = {"Authorization": f"Bearer {texts[channel.secret]}"}
-        return await self._client.open(url, self._headers, secret, channel.silent_seconds)
-
-    async def _is_secret_new(self, error: FetchError) -> bool:
-        """Tell whether the secret that was refused has another text by now."""
-        if error.status not in _REFUSED or (name := self._channel.secret) is None:
-            return False
-        try:
-            used = await self._secrets.headers(STAGE, [name])
-        except FetchError:
-            return False
-        return await self._secrets.renewed(STAGE, used)
+        secret = await self._token.headers()
+        return await self._client.open(url, self._headers, secret, channel.silence_seconds)
 
     def _read(self, lines: list[bytes], cursor: str, too_long: int) -> Iterator[Batch]:
         """Read lines that came at once; without any there is a batch that says so."""

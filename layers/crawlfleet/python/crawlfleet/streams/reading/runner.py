@@ -36,9 +36,9 @@ LIVENESS: Final = timedelta(seconds=3)
 FLEET: Final = "streams"
 log: Final = logging.getLogger(__name__)
 
-#: Makes the reader of a source: its channel's name, the channel, the text of its filter, and what
-#: is told of faults, by kind and in words.
-OpenReader = Callable[[str, Channel, str, Callable[[str, str], None]], Reader]
+#: Makes the reader of a source: its channel's name, the channel, what is planned for the source as
+#: it is now, and what is told of faults, by kind and in words.
+OpenReader = Callable[[str, Channel, Callable[[], Planned], Callable[[str, str], None]], Reader]
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,8 +173,11 @@ class StreamRunner:
         channel, wanted = self._standing.channels[source.channel], self._planned[source]
         counters = self._counters.setdefault(source.channel, ChannelCounters())
 
+        def planned_now() -> Planned:
+            return self._planned.get(source, wanted)
+
         def open_reader() -> Reader:
-            return self._open_reader(source.channel, channel, wanted.filter_text, counters.fault)
+            return self._open_reader(source.channel, channel, planned_now, counters.fault)
 
         reader = SourceReader(
             wanted, self._receiving, open_reader, self._stores, self._worker, counters

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import asdict, replace
 
 from crawlfleet.config.documents.biz import Tree
+from crawlfleet.config.documents.streams import ChannelKind
 from crawlfleet.config.lookup import biz_of, ceilings_of, is_suspended
 from crawlfleet.kernel.errors import InvalidRequestError, NotFoundError, Problem
 from crawlfleet.kernel.paging import Listing
 from crawlfleet.streams import parsing
 from crawlfleet.streams.filters import Filter
+from crawlfleet.streams.packing import RuleLimits
 from crawlfleet.streams.subscriptions.models import (
     Content,
     Deliver,
@@ -25,6 +27,7 @@ from crawlfleet.streams.subscriptions.models import (
 )
 from crawlfleet.streams.subscriptions.trial import SavedItem, TriedItem, tried
 from crawlfleet.streams.subscriptions.validation import problems_with
+from crawlfleet.streams.x.rules import clauses
 
 if TYPE_CHECKING:
     from crawlfleet.streams.subscriptions.mongo import MongoSubscriptions
@@ -73,10 +76,26 @@ def state_of(tree: Tree, subscription: Subscription, now: datetime) -> Subscript
 def problems_of(tree: Tree, tenant: str, name: str, fields: Mapping[str, Any]) -> list[Problem]:
     """Find what is wrong with the name of a subscription, and with its fields that are given."""
     found = problems_with(fields, channels_of(tree), targets_of(tree, tenant))
+    if not found:
+        found += _unfit(tree, fields)
     if not _NAME.match(name):
         wrong = "must be 1 to 32 of a-z, 0-9 and -, beginning with a letter"
         found.insert(0, Problem("name", wrong))
     return found
+
+
+def _unfit(tree: Tree, fields: Mapping[str, Any]) -> tuple[Problem, ...]:
+    """Find what no rules of the channel can bring, where it is X's."""
+    channel = tree.stage.streams.channels.get(fields.get("channel") or "")
+    text = fields.get("filter")
+    if channel is None or channel.kind is not ChannelKind.X or text is None:
+        return ()
+    plan = channel.plan
+    try:
+        clauses(parsing.parse(text), RuleLimits(characters=plan.characters, rules=plan.rules))
+    except InvalidRequestError as error:
+        return error.problems
+    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
