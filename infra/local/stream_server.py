@@ -46,8 +46,9 @@ class StreamServer:
         objects: What the stream has had so far.
         script: Behaviours of the next connections, one each.
         asked: Query and headers of each connection that was made.
-        open: Connections that are open now.
-        most_open: Connections that were open at once.
+        open: Connections that are answered now.
+        most_open: Connections that were open at once. One whose end has come counts no more, though
+            its answer may not have ended.
     """
 
     token: str | None = None
@@ -62,6 +63,7 @@ class StreamServer:
         """Have nobody wait yet."""
         self._more = asyncio.Condition()
         self._ending = False
+        self._answered: list[web.Request] = []  # a request has no hash
 
     async def start(self, host: str = LOOPBACK, port: int = 0) -> str:
         """Serve; return the address of the stream."""
@@ -97,13 +99,16 @@ class StreamServer:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         self.asked.append((dict(request.query), dict(request.headers)))
         self.open += 1
-        self.most_open = max(self.most_open, self.open)
+        self._answered.append(request)
+        live = sum(_is_live(one) for one in self._answered)
+        self.most_open = max(self.most_open, live)
         try:
             if self.script:
                 return await self.script.popleft()(self, request)
             return await self.stream(request)
         finally:
             self.open -= 1
+            self._answered = [one for one in self._answered if one is not request]
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
         """Answer as a stream should."""
@@ -129,6 +134,10 @@ class StreamServer:
                         continue
                 await response.write(b"\r\n")
         return response
+
+
+def _is_live(request: web.Request) -> bool:
+    return request.transport is not None and not request.transport.is_closing()
 
 
 def status(code: int, **headers: str) -> Behaviour:

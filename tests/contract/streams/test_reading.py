@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from infra.local.parts import python_environment
 from infra.local.stream_server import StreamServer, pieces
 from tests.contract.streams import reader_process
 from tests.contract.streams.streaming import (
@@ -246,6 +247,7 @@ def test_readers_that_are_killed_lose_nothing_and_nothing_is_delivered_twice(
         arguments = redis_url, mongo_uri, nodes.control_name, channel, worker, url
         return subprocess.Popen(
             [sys.executable, reader_process.__file__, *arguments],
+            env=python_environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

@@ -22,7 +22,7 @@ from tests.kit.streams import (
     StreamDeadLetters,
     Withdrawn,
 )
-from tests.kit.subscriptions import Content, MongoSubscriptions, StreamKind, Target
+from tests.kit.subscriptions import Content, Deliver, MongoSubscriptions, StreamKind
 
 TERM = timedelta(seconds=30)
 SECOND = timedelta(seconds=1)
@@ -144,7 +144,7 @@ def test_a_replayed_one_goes_where_its_subscription_delivers_now(
         kind=StreamKind.NDJSON_STREAM,
         filter="rain",
         channel="news",
-        deliver=Target(redis_stream="items"),
+        deliver=Deliver(redis_stream="items"),
     )
     subscriptions.put("acme", "news", "press", content, most=10, expected=None, now=BEGIN)
 
