@@ -69,6 +69,28 @@ def test_a_job_in_trouble_keeps_no_worker(world):
     assert job_of(world).expanded == 0
 
 
+def test_a_worker_stays_for_a_job_that_goes_on_soon(world):
+    """As where its biz was added a moment ago, and the worker has not heard of it yet."""
+    begin(world, 5)
+    world.jobs.reschedule(job_of(world), world.now, "unknown", world.now + timedelta(seconds=5))
+
+    class Jobs:
+        """Jobs at which every look takes a second."""
+
+        def expandable(self, limit, now=None):
+            world.now += timedelta(seconds=1)
+            return world.jobs.expandable(limit, now)
+
+        def __getattr__(self, name):
+            return getattr(world.jobs, name)
+
+    advancing = world.advancing(jobs=Jobs(), expansion=world.expanding(jobs=Jobs()))
+
+    assert work(world, advancing=advancing) == "idle"
+    assert_exact(world)
+    assert job_of(world).expanded == 5
+
+
 def test_a_worker_may_leave_where_nobody_knows_of_jobs(world):
     begin(world, 5)
     jobs = Failing(world.jobs, expandable=99)

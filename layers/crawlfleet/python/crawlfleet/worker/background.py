@@ -38,7 +38,8 @@ STAGGERED_PART: Final = 0.15
 #: The lock of who searches the data queues of all bizs for items; it is never released, as it ends
 #: when it may be had again.
 SEARCHING: Final = "items"
-#: A worker stays for a retry that is due within this. Without one, the next tick finds it.
+#: A worker stays for a retry, and for a job that goes on, due within this. Without one, the next
+#: tick finds them.
 LINGER: Final = timedelta(seconds=10)
 #: Of the time for making tasks of jobs, the part while several tenants have requests in flight.
 ADVANCED_BESIDE: Final = 1 / 4
@@ -328,12 +329,13 @@ class BackgroundTasks:
         return items
 
     def _can_advance(self) -> bool:
-        """Tell whether there is a job that tasks can be made of, once this worker's round is over.
+        """Tell whether tasks can be made of a job soon, once this worker's round is over.
 
-        What a round that is under way has made is queued when this returns.
+        What a round that is under way has made is queued when this returns. Whoever made none of a
+        job as its biz is newer than the configuration in force knows it some seconds later.
         """
         with self._advancing:
-            return self._services.advancing.can_advance(self._services.clock())
+            return self._services.advancing.can_advance(self._services.clock() + LINGER)
 
 
 def early_seconds(worker: str, seconds: float) -> float:
