@@ -1,11 +1,12 @@
 """Names tests use of the streams that many share."""
 
 from crawlfleet.streams import matching
-from crawlfleet.streams.delivery import messages, retries
+from crawlfleet.streams.delivery import explaining, messages, retries
 from crawlfleet.streams.delivery.aws import AwsPusher
 from crawlfleet.streams.delivery.conversations import MOST_LEVELS, MOST_TURNS, tree_of
 from crawlfleet.streams.delivery.dead_letters import StreamDeadLetters
 from crawlfleet.streams.delivery.deliverer import SLICE, TERM, Deliverer, run
+from crawlfleet.streams.delivery.explaining import ItemExplainer
 from crawlfleet.streams.delivery.models import (
     Addressed,
     Delivery,
@@ -19,6 +20,7 @@ from crawlfleet.streams.delivery.mongo.accepting import MongoAccepting
 from crawlfleet.streams.delivery.mongo.conversations import MongoConversations
 from crawlfleet.streams.delivery.mongo.dead_letters import MongoStreamDeadLetters
 from crawlfleet.streams.delivery.mongo.leasing import MongoLeasing
+from crawlfleet.streams.delivery.mongo.traces import MongoTraces
 from crawlfleet.streams.delivery.redis import RedisPusher, stream_key
 from crawlfleet.streams.filters import (
     Facts,

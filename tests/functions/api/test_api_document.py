@@ -132,6 +132,7 @@ def test_everything_documented_answers(world, document, tmp_path, monkeypatch):
     }
     queries = {"explainUrl": {"url": "https://example.org/2"}}
     queries |= {"getConversation": {"channel": "news", "item": "1"}}
+    queries |= {"explainItem": {"channel": "news", "item": "1"}}
 
     # Deletions come last, after the reading of what they delete.
     for (method, path), operation in sorted(

@@ -13,6 +13,7 @@ from tests.kit.worlds.functions import World
 
 BIZ = "docs"
 PLACE = f"/v1/{BIZ}/undelivered"
+FEED = "https://news.example/explained.xml"
 
 
 @pytest.fixture
@@ -24,6 +25,9 @@ def fleet(world: World, standing_door: Door) -> Iterator[Client]:
 @pytest.fixture(autouse=True)
 def _nothing_left(world: World) -> None:
     forget_deliveries(world)
+    world.own.nodes.control("stream_items").delete_many({"channel": FEED})
+    tenants = {"tenant": {"$in": [*world.tenants.values()]}}
+    world.own.nodes.control("subscriptions").delete_many(tenants)
 
 
 def test_what_was_not_delivered_is_listed_read_and_delivered_again(
@@ -117,3 +121,44 @@ def test_a_conversation_is_read_from_any_of_its_items(world: World, fleet: Clien
     assert found.turns[1].text == "rain 2"
     with pytest.raises(InvalidRequestError, match="item"):
         fleet.conversation(BIZ, "news", "")
+
+
+def test_an_item_is_explained_to_the_biz_that_has_it(world: World, fleet: Client) -> None:
+    fleet.put_subscription(BIZ, "all", filter="rain", feeds=[FEED])
+    fleet.put_subscription(BIZ, "sport", filter="rain football", feeds=[FEED])
+    message = an_undelivered_item(world, "acme", BIZ, channel=FEED)
+
+    found = fleet.explain_item(BIZ, "1")
+
+    assert (found.channel, found.item, found.text, found.more) == (FEED, "1", "rain 1", False)
+    took, other = found.verdicts
+    assert (took.subscription, took.taken, took.matches, took.found) == (
+        "all",
+        True,
+        True,
+        ("rain",),
+    )
+    assert (took.delivery.id, took.delivery.state) == (message, "dead")
+    assert (took.delivery.reason, took.delivery.target) == ("refused", {"redis_stream": "items"})
+    assert (other.subscription, other.taken, other.missing) == ("sport", False, ("football",))
+    assert other.delivery is None
+    of_one = fleet.explain_item(BIZ, message, subscription="sport")
+    assert of_one.verdicts == (other,)
+
+
+def test_an_item_that_other_tenants_alone_have_is_not_explained(
+    world: World, fleet: Client
+) -> None:
+    theirs = an_undelivered_item(world, "rival", BIZ, channel=FEED)
+
+    for id_ in ("1", theirs):
+        with pytest.raises(NotFoundError):
+            fleet.explain_item(BIZ, id_, channel=FEED)
+
+
+@pytest.mark.parametrize("query", [{}, {"item": ""}, {"item": "1", "channel": ""}])
+def test_what_is_wrong_with_a_question_about_an_item_is_named(world: World, query) -> None:
+    answer = ask(world, "GET", f"/v1/{BIZ}/stream-items/explain", query=query)
+
+    field = "channel" if query.get("item") else "item"
+    assert (answer.status, answer.fields) == (400, [field])

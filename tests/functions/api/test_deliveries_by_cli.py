@@ -53,3 +53,19 @@ def test_a_conversation_is_shown_as_a_tree(world: World, crawlfleet: Program) ->
     shown = crawlfleet("delivery", "conversation", BIZ, "news", "2")
 
     assert shown.out.splitlines() == ["1 (not there)", "  2 reuters: rain 2"]
+
+
+def test_an_item_is_explained_in_words(world: World, crawlfleet: Program) -> None:
+    message = an_undelivered_item(world, "acme", BIZ, "7", name="gone")
+
+    shown = crawlfleet("subscription", "explain", BIZ, "7", "--channel", "news")
+    as_json = crawlfleet("subscription", "explain", BIZ, message, "--json").json()
+    unknown = crawlfleet("subscription", "explain", BIZ, "8", "--channel", "news")
+
+    assert shown.code == 0, shown.err
+    assert "rain 7" in shown.out
+    assert "the subscription has ended" in shown.out
+    assert f"message {message}" in shown.out.replace("\n ", "")
+    assert as_json["verdicts"][0]["delivery"]["reason"] == "refused"
+    assert unknown.code == 4
+    assert "subscription try" in unknown.err

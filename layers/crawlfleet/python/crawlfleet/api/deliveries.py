@@ -12,11 +12,15 @@ from crawlfleet.api.responses import filled, page_of, shown
 from crawlfleet.api.routing import CURSOR, LIMIT, Call, Parameter, Routes, word
 from crawlfleet.config.lookup import biz_of
 from crawlfleet.kernel.errors import InvalidRequestError, NotFoundError
-from crawlfleet.streams.delivery import models
+from crawlfleet.streams.delivery import explaining, models
 from crawlfleet.streams.delivery.conversations import Turn
+from crawlfleet.streams.delivery.mongo.traces import TracedDelivery
 from crawlfleet.wire.deliveries import (
     Conversation,
     ConversationTurn,
+    ExplainedItem,
+    ItemDelivery,
+    ItemVerdict,
     Redelivered,
     UndeliveredItem,
     UndeliveredPage,
@@ -75,11 +79,72 @@ def _turns(turn: Turn, depth: int = 0, parent: str | None = None) -> Iterator[Co
         yield from _turns(reply, depth + 1, turn.id)
 
 
+def _delivery(one: TracedDelivery) -> ItemDelivery:
+    is_kept = one.target is None and one.state is models.State.DELIVERED
+    return filled(
+        ItemDelivery,
+        one,
+        state="kept" if is_kept else one.state.name.lower(),
+        delivered_at=one.settled_at,
+        reason=None if one.reason is None else one.reason.value,
+        target={} if one.target is None else one.target.written,
+        withdrawal=one.is_withdrawal,
+    )
+
+
+def _verdict(one: explaining.Verdict) -> ItemVerdict:
+    terms: dict[str, Any] = {}
+    if one.tried is not None:
+        terms = {
+            "matches": one.tried.taken,
+            "found": one.tried.found,
+            "missing": one.tried.missing,
+            "excluded_by": one.tried.excluded_by,
+        }
+    return ItemVerdict(
+        subscription=one.subscription,
+        filter=one.filter,
+        taken=one.delivery is not None,
+        why=one.why,
+        delivery=None if one.delivery is None else _delivery(one.delivery),
+        **terms,
+    )
+
+
+def explained_view(found: explaining.Explained) -> ExplainedItem:
+    """Shape an item that is explained."""
+    trace, known = found.trace, dict[str, Any]()
+    if (item := trace.item) is not None:
+        known = {
+            "url": item.url,
+            "title": item.title[:_TEXT],
+            "text": item.seen.text[:_TEXT],
+            "author": item.seen.author,
+            "published_at": item.published_at,
+            "received_at": item.received_at,
+        }
+    return ExplainedItem(
+        channel=trace.channel,
+        item=trace.id,
+        withdrawn_at=trace.withdrawn_at,
+        verdicts=tuple(map(_verdict, found.verdicts)),
+        more=found.more,
+        **known,
+    )
+
+
 def _id_in(call: Call, name: str) -> str:
     value = call.query.get(name, "")
     if not 1 <= len(value) <= _LONGEST_ID:
         raise InvalidRequestError.of(name, f"must be 1 to {_LONGEST_ID} signs")
     return value
+
+
+def _subscription_in(call: Call) -> str | None:
+    subscription = call.query.get("subscription")
+    if subscription is not None and not 1 <= len(subscription) <= 255:
+        raise InvalidRequestError.of("subscription", "must be 1 to 255 signs")
+    return subscription
 
 
 def _id_of(name: str, meaning: str) -> Parameter:
@@ -108,9 +173,7 @@ ROUTES: Final = Routes()
 def list_undelivered(call: Call, biz: str) -> Response[str]:
     """List items of subscriptions that were not delivered and are given up, oldest first."""
     biz_of(call.tree, call.tenant, biz)
-    subscription = call.query.get("subscription")
-    if subscription is not None and not 1 <= len(subscription) <= 255:
-        raise InvalidRequestError.of("subscription", "must be 1 to 255 signs")
+    subscription = _subscription_in(call)
     return page_of(
         call.limit,
         lambda limit: call.context.undelivered.find(
@@ -186,3 +249,26 @@ def get_conversation(call: Call, biz: str) -> Response[str]:
     if found is None:
         raise NotFoundError("no subscription of the biz has this item")
     return shown(200, Conversation(channel=channel, root=found.id, turns=tuple(_turns(found))))
+
+
+@ROUTES.add(
+    "GET",
+    "/v1/{biz}/stream-items/explain",
+    ExplainedItem,
+    parameters=(
+        _id_of("item", "The id of the item in its channel, or of a message of it."),
+        _id_of("channel", "Its channel, or the URL of its feed; without one it is looked for."),
+        word("subscription", "Only this subscription."),
+    ),
+)
+def explain_item(call: Call, biz: str) -> Response[str]:
+    """Explain which subscriptions took an item, why others did not, and where it was delivered."""
+    biz_of(call.tree, call.tenant, biz)
+    found = call.context.explaining_items.explain(
+        call.tenant,
+        biz,
+        _id_in(call, "item"),
+        channel=_id_in(call, "channel") if "channel" in call.query else None,
+        subscription=_subscription_in(call),
+    )
+    return shown(200, explained_view(found))

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from crawlfleet.requests.submission.tracking import Tracking
     from crawlfleet.requests.submission.transitions import Transitions
     from crawlfleet.streams.delivery.dead_letters import StreamDeadLetters
+    from crawlfleet.streams.delivery.explaining import ItemExplainer
     from crawlfleet.streams.delivery.mongo.conversations import MongoConversations
     from crawlfleet.streams.subscriptions.service import SubscriptionService
     from crawlfleet.tenancy.removal import Removals
@@ -94,6 +95,8 @@ class Context(Protocol):
     def undelivered(self) -> "StreamDeadLetters": ...
     @property
     def conversations(self) -> "MongoConversations": ...
+    @property
+    def explaining_items(self) -> "ItemExplainer": ...
     @property
     def jobs(self) -> "JobService": ...
     @property
@@ -369,7 +372,7 @@ _WORDS: Final[Mapping[str, frozenset[str]]] = {
     "schedules": frozenset({"schedules"}),
     "spiders": frozenset({"spiders"}),
     "subscriptions": frozenset({"subscriptions"}),
-    "deliveries": frozenset({"undelivered", "conversations"}),
+    "deliveries": frozenset({"undelivered", "conversations", "stream-items"}),
     "jobs": frozenset({"jobs", "forecasts"}),
     "demands": frozenset({"demands", "run"}),
     "incidents": frozenset({"incidents"}),

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from crawlfleet.requests.queue.redis.crawls import RedisCrawlLedgers
     from crawlfleet.requests.submission.transitions import Transitions
     from crawlfleet.streams.delivery.dead_letters import StreamDeadLetters
+    from crawlfleet.streams.delivery.explaining import ItemExplainer
     from crawlfleet.streams.delivery.mongo.conversations import MongoConversations
     from crawlfleet.streams.subscriptions.service import SubscriptionService
     from crawlfleet.tenancy.removal import Removals
@@ -234,6 +235,16 @@ class RouterContext:
         from crawlfleet.streams.delivery.mongo.conversations import MongoConversations
 
         return MongoConversations(self.parts.nodes)
+
+    @cached_property
+    def explaining_items(self) -> "ItemExplainer":
+        """The service that explains items of streams."""
+        from crawlfleet.streams.delivery.explaining import ItemExplainer
+        from crawlfleet.streams.delivery.mongo.traces import MongoTraces
+        from crawlfleet.streams.subscriptions.mongo import MongoSubscriptions
+
+        nodes = self.parts.nodes
+        return ItemExplainer(traces=MongoTraces(nodes), subscriptions=MongoSubscriptions(nodes))
 
     @cached_property
     def costs(self) -> "MongoCosts":

@@ -45,7 +45,14 @@ from crawlfleet.sdk.transport import Retries, Timeouts
 from crawlfleet.wire import ProblemDocument
 from crawlfleet.wire.costs import Band, BizCost, Cost, CostsAnswer, DayCost, Forecast, Took
 from crawlfleet.wire.dead_letters import DeadLetter, Sample, SiteAnswer
-from crawlfleet.wire.deliveries import Conversation, ConversationTurn, UndeliveredItem
+from crawlfleet.wire.deliveries import (
+    Conversation,
+    ConversationTurn,
+    ExplainedItem,
+    ItemDelivery,
+    ItemVerdict,
+    UndeliveredItem,
+)
 from crawlfleet.wire.explain import (
     Explanation,
     Standing,
@@ -141,6 +148,7 @@ __all__ = [
     "DeadLetters",
     "Demand",
     "Entry",
+    "ExplainedItem",
     "Explanation",
     "FetchFailure",
     "FetchedPage",
@@ -155,6 +163,8 @@ __all__ = [
     "HourCoverage",
     "Incident",
     "InvalidRequestError",
+    "ItemDelivery",
+    "ItemVerdict",
     "Job",
     "JobCoverage",
     "JobLedger",

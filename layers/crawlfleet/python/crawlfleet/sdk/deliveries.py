@@ -3,7 +3,13 @@
 from typing import Any
 
 from crawlfleet.sdk.calls import PAGE_SIZE, Calls, Pages, parameters, path_of
-from crawlfleet.wire.deliveries import Conversation, Redelivered, UndeliveredItem, UndeliveredPage
+from crawlfleet.wire.deliveries import (
+    Conversation,
+    ExplainedItem,
+    Redelivered,
+    UndeliveredItem,
+    UndeliveredPage,
+)
 
 
 class DeliveryCalls(Calls):
@@ -77,3 +83,23 @@ class DeliveryCalls(Calls):
         """
         which = parameters(channel=channel, item=item)
         return self._get(path_of(biz, "conversations"), Conversation, which)
+
+    def explain_item(
+        self,
+        biz: str,
+        item: str,
+        *,
+        channel: str | None = None,
+        subscription: str | None = None,
+    ) -> ExplainedItem:
+        """Explain which subscriptions took an item, why others did not, where it was delivered.
+
+        ``item`` is its id in its channel, or that of a message of it. Without a ``channel``, which
+        may be the URL of a feed, it is looked for in those that the biz subscribes to.
+
+        Raises:
+            NotFoundError: no subscription of the biz has the item.
+            InvalidRequestError: several channels have an item of this id.
+        """
+        which = parameters(item=item, channel=channel, subscription=subscription)
+        return self._get(path_of(biz, "stream-items", "explain"), ExplainedItem, which)

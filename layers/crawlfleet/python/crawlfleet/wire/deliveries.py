@@ -41,6 +41,65 @@ class Redelivered(msgspec.Struct, frozen=True, kw_only=True):
     more: bool = False
 
 
+class ItemDelivery(msgspec.Struct, frozen=True, kw_only=True):
+    """A delivery of an item: its ``state`` is ``pending``, ``delivered``, ``dead`` or ``kept``.
+
+    ``id`` is that of its message. ``kept`` is what no target is named for. ``due_at`` is when it is
+    pushed next, ``error`` what the receiver said last. ``withdrawal``: the receiver is told, or was
+    told, that the item is to be forgotten.
+    """
+
+    id: str
+    state: str
+    accepted_at: datetime
+    delivered_at: datetime | None = None
+    due_at: datetime | None = None
+    dead_at: datetime | None = None
+    tries: int = 0
+    reason: str | None = None
+    error: str = ""
+    target: dict[str, str] = {}
+    withdrawal: bool = False
+
+
+class ItemVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """A subscription's part in the fate of an item.
+
+    ``taken`` says whether it took it, ``matches`` whether its filter as it is now takes it; null
+    where that cannot be told. ``found``, ``missing`` and ``excluded_by`` are terms, as in a trial.
+    ``why`` says what the terms do not. ``delivery`` is null where it was not taken.
+    """
+
+    subscription: str
+    filter: str = ""
+    taken: bool = False
+    matches: bool | None = None
+    found: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    excluded_by: tuple[str, ...] = ()
+    why: str = ""
+    delivery: ItemDelivery | None = None
+
+
+class ExplainedItem(msgspec.Struct, frozen=True, kw_only=True):
+    """An item of a channel, and what the biz's subscriptions to it made of it.
+
+    ``verdicts`` are 100 at most, those that took it first; ``more`` says that there are others.
+    """
+
+    channel: str
+    item: str
+    url: str = ""
+    title: str = ""
+    text: str = ""
+    author: str = ""
+    published_at: datetime | None = None
+    received_at: datetime | None = None
+    withdrawn_at: datetime | None = None
+    verdicts: tuple[ItemVerdict, ...] = ()
+    more: bool = False
+
+
 class ConversationTurn(msgspec.Struct, frozen=True, kw_only=True):
     """An item of a conversation, at a ``depth`` below its root; ``parent`` is what it stands under.
 

@@ -14,7 +14,7 @@ from crawlfleet.cli.terminal import say
 from crawlfleet.kernel.errors import InvalidRequestError, Problem
 
 if TYPE_CHECKING:
-    from crawlfleet.sdk import Client, Subscription, TriedItem
+    from crawlfleet.sdk import Client, ExplainedItem, ItemVerdict, Subscription, TriedItem
 
 #: Items that are tried by one call, and the characters that their texts have at most; one item may
 #: have more than that.
@@ -192,6 +192,25 @@ def try_filter(
     return Exit.FINE
 
 
+@subscription.command()
+@click.argument("biz")
+@click.argument("item", metavar="ITEM_ID")
+@click.option("--subscription", "name", help="Only this subscription.")
+@click.option("--channel", help="Its channel, or the URL of its feed.")
+@console.with_api()
+def explain(
+    fleet: "Client", biz: str, item: str, name: str | None, channel: str | None, as_json: bool
+) -> int:
+    """Explain which subscriptions took an item, why others did not, where it was delivered.
+
+    ITEM_ID is the item's id in its channel, or the id of a message. Items that no subscription of
+    the biz has taken are not kept: `crawlfleet subscription try` says of any text what a filter
+    makes of it.
+    """
+    found = fleet.explain_item(biz, item, channel=channel, subscription=name)
+    return console.answer(found, as_json, _show_explained)
+
+
 def _batches(source: IO[bytes]) -> Iterator[tuple[list[int], list[dict[str, Any]]]]:
     """Yield items with their lines, as many as one call takes."""
     lines: list[int] = []
@@ -277,3 +296,50 @@ def _show_tried(tried: "Sequence[tuple[int, TriedItem]]") -> None:
     ]
     columns = ["line>", "id", "taken", "found", "missing", "excluded by"]
     console.draw_table(columns, rows)
+
+
+def _show_explained(found: "ExplainedItem") -> None:
+    text = " ".join((found.title or found.text).split())
+    facts = [
+        ("item", found.item),
+        ("channel", found.channel),
+        ("text", text[:200]),
+        ("author", found.author),
+        ("published", console.moment(found.published_at)),
+        ("read", console.moment(found.received_at)),
+        ("withdrawn", console.moment(found.withdrawn_at) if found.withdrawn_at else None),
+    ]
+    rows = [fact for fact in facts if fact[1] not in (None, "")]
+    console.draw_table(["field", "value"], rows, apart=True)
+    columns = ["subscription", "taken", "found", "missing", "excluded by", "delivery"]
+    verdicts = [
+        (
+            *(one.subscription, one.taken, " ".join(one.found), " ".join(one.missing)),
+            *(" ".join(one.excluded_by), "" if one.delivery is None else one.delivery.state),
+        )
+        for one in found.verdicts
+    ]
+    console.listing(columns, verdicts, [tuple(_said(one)) for one in found.verdicts])
+    if found.more:
+        console.note("there are further subscriptions: name one by --subscription")
+
+
+def _said(one: "ItemVerdict") -> Iterator[str]:
+    """Say in words what a table has no room for."""
+    if one.why:
+        yield one.why
+    if (at := one.delivery) is None:
+        return
+    where = ", ".join(f"{kind} {address}" for kind, address in at.target.items())
+    told = "the withdrawal " if at.withdrawal else ""
+    if at.state == "delivered":
+        yield f"{told}delivered to {where or 'its receiver'} at {console.moment(at.delivered_at)}"
+    elif at.state == "pending":
+        due = f", due {console.moment(at.due_at)}" if at.due_at else ""
+        yield f"{told}waits for {where or 'its receiver'}{due}"
+    elif at.state == "dead":
+        yield f"given up as {at.reason} at {console.moment(at.dead_at)}; message {at.id}"
+    else:
+        yield f"kept since {console.moment(at.accepted_at)}, as no target is named"
+    if at.error:
+        yield at.error
