@@ -27,8 +27,8 @@ help: ## Show what there is
 # ---- run ---------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: $(VENV)/.runtime ## Crawl 220 pages from start to finish; URL=https://... for a site of yours, JSON=1 for scripts
-	@$(BIN)/crawlfleet demo $(if $(URL),--url "$(URL)") $(if $(JSON),--json)
+demo: $(VENV)/.runtime ## Crawl 220 pages from start to finish; URL=https://... for a site of yours, STREAM=1 for a stream that two subscribers share, JSON=1 for scripts
+	@$(BIN)/crawlfleet demo $(if $(URL),--url "$(URL)") $(if $(STREAM),--stream) $(if $(JSON),--json)
 
 .PHONY: up
 up: $(VENV)/.runtime $(if $(SCRAPY),$(VENV)/.scrapy) ## Start the whole platform on this machine and print its addresses; SCRAPY=FOLDER for spiders of yours, EXTRA=FOLDER for code of yours, POOLS="far:memory=512" for more kinds of worker, SCRAPY_USERS=TENANT for a Redis user of its Scrapy processes

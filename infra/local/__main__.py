@@ -92,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     serving.add_argument("--no-ticks", action="store_true", help="clocks fire only when told to")
     serving.add_argument("--no-seed", action="store_true", help="leave the config centre empty")
     serving.add_argument("--env", action="append", default=[], help="NAME=value for the functions")
+    serving.add_argument("--stream-readers", type=int, default=1, help="readers of streams")
     commands.add_parser("down", parents=[folder], help="stop it; data stays")
     commands.add_parser("status", parents=[folder], help="tell whether it runs, where, and how")
     event = commands.add_parser(
@@ -187,6 +188,7 @@ def main(arguments: list[str]) -> int:
                         extra=options.extra,
                         pools=options.pool,
                         scrapy_users=options.scrapy_user,
+                        stream_readers=options.stream_readers,
                         variables=dict(pair.split("=", 1) for pair in options.env),
                     )
                 )

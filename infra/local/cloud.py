@@ -51,6 +51,7 @@ class LocalCloud:
         scrapy: Sequence[str] = (),
         extra: Sequence[str] = (),
         pools: Sequence[str] = (),
+        stream_readers: int = 1,
     ) -> None:
         """Describe the cloud; see `infra.local.server.Options`."""
         self.folder = StateFolder(Path(state_dir))
@@ -63,6 +64,7 @@ class LocalCloud:
             scrapy=scrapy,
             extra=extra,
             pools=pools,
+            stream_readers=stream_readers,
         )
         self._server: GuardedProcess | None = None
         self._addresses: Addresses | None = None
@@ -176,11 +178,13 @@ def serve_arguments(
     extra: Sequence[str] = (),
     pools: Sequence[str] = (),
     scrapy_users: Sequence[str] = (),
+    stream_readers: int = 1,
 ) -> list[str]:
     """Command line of the serving process."""
     return [
         *(sys.executable, "-m", "infra.local", "serve", "--state", str(state)),
         *("--consumers", str(consumers), "--port", str(api_port)),
+        *("--stream-readers", str(stream_readers)),
         *(() if ticking else ("--no-ticks",)),
         *(() if seed else ("--no-seed",)),
         *(f"--env={name}={value}" for name, value in (variables or {}).items()),

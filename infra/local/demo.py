@@ -2,7 +2,7 @@
 
 A local cloud of its own, the standard library's documentation server as the site (or a site of the
 user's choice), a biz with rules pushed to the config centre, pages submitted over HTTP, a progress
-bar while the consumers crawl, and what came out of it.
+bar while the consumers crawl, and what came out of it. `make demo STREAM=1` shows streams instead.
 """
 
 import argparse
@@ -27,6 +27,7 @@ from rich.table import Table
 
 from crawlfleet.kernel.errors import CrawlfleetError
 from crawlfleet.sdk import Client, Record, RequestStatus, Stats
+from infra.local import demo_streams
 from infra.local.cloud import LocalCloud
 from infra.local.parts import LOOPBACK, GuardedProcess, PartError, free_port, python_environment
 from infra.local.seeding import SAMPLES
@@ -340,15 +341,22 @@ def main(arguments: list[str] | None = None) -> int:
         "--pages", type=int, default=PAGES, help="how many pages (default %(default)s)"
     )
     parser.add_argument("--json", action="store_true", help="the summary as JSON on the last line")
+    parser.add_argument(
+        "--stream", action="store_true", help="show a stream that two subscribers share instead"
+    )
     options = parser.parse_args(arguments)
     if options.pages < 1:
         parser.error("argument --pages: must be at least 1")
+    if options.stream and options.url is not None:
+        parser.error("argument --stream: it crawls no site, so leave out --url")
     if options.url is not None and (problem := _unfit(options.url)):
         parser.error(f"argument --url: {problem}")
     # What a closed terminal or `kill` sends ends the demo the way Ctrl-C does: nothing stays
     # running.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
+        if options.stream:
+            return demo_streams.run(as_json=options.json)
         return run(options.url, options.pages, as_json=options.json)
     except (PartError, CrawlfleetError) as error:
         sys.stderr.write(f"the demo could not run: {error}\n")

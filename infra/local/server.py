@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import boto3
+import pymongo
 from aiohttp import web
 
 from crawlfleet.kernel import names
@@ -35,6 +36,7 @@ from infra.local.pools import LocalPool, local_fleet, parse_pools, pools_json
 from infra.local.redis_server import RedisServer
 from infra.local.seeding import seed_config
 from infra.local.state import STAGE, Addresses, Lock, StateFolder
+from infra.local.stream_readers import StreamReaders, wants_readers
 from infra.redis_users import AclFile, tenant_errors
 from infra.spiders import SpiderPackage, SpidersError, find_packages
 
@@ -42,6 +44,8 @@ from infra.spiders import SpiderPackage, SpidersError, find_packages
 _PROCESS_LIMIT: Final = 4
 #: Time that running invocations get at the end.
 _GRACE_SECONDS: Final = 2.0
+#: How long a look at what is subscribed to waits for MongoDB.
+_LOOK_MS: Final = 2_000
 #: The node that the samples name.
 _NODE: Final = "main"
 
@@ -68,6 +72,7 @@ class Options:
         extra: Folders of packages with code of one's own, as ``extra_packages`` names them.
         pools: Further kinds of worker, see ``pools.py``.
         scrapy_users: Tenants whose Scrapy processes have a Redis user, see ``redis_users.py``.
+        stream_readers: Processes that read streams while somebody subscribes to one.
     """
 
     state: Path
@@ -80,6 +85,7 @@ class Options:
     extra: Sequence[str] = ()
     pools: Sequence[str] = ()
     scrapy_users: Sequence[str] = ()
+    stream_readers: int = 1
 
 
 def redis_access(acl_file: Path, tenants: Sequence[str]) -> tuple[str, ...]:
@@ -310,11 +316,23 @@ async def _serve(options: Options, folder: StateFolder) -> None:
         rule_names = {clock.name: names.function_name(STAGE, clock.name) for clock in FLEET.clocks}
         clocks = Clocks(FLEET.clocks, rule_names, function_names, service)
         stack.push_async_callback(clocks.stop)
+        store: pymongo.MongoClient[dict[str, Any]] = parts.enter_context(
+            pymongo.MongoClient(mongo.uri, connect=False, serverSelectionTimeoutMS=_LOOK_MS)
+        )
+        readers = StreamReaders(
+            # Readers have what a worker has: the stores, their secrets, AWS.
+            local_function(fleet.function(names.CONSUMER), options, variables, pools).variables,
+            logs / "streams.log",
+            wants_readers(store),
+            count=options.stream_readers,
+        )
+        parts.callback(readers.stop)
         gateway = Gateway(FLEET.routes, function_names, service, keys, STAGE)
         doors = InvokeApi(service, clocks).application()
         Inbox(folder.notifications_dir).join(doors)
         await _listen(stack, doors, lambda_port)
         await _listen(stack, gateway.application(), api_port)
+        readers.start()
         if options.ticking:
             clocks.start()
         folder.write(

@@ -10,11 +10,11 @@ import itertools
 import json
 import random
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 from aiohttp import web
 
@@ -168,16 +168,27 @@ def pieces(*parts: bytes, cut: bool = False, silent: bool = False) -> Behaviour:
     return answer
 
 
-async def serve(port: int, seconds: float) -> None:
-    """Publish a made-up item every so many seconds, for ever."""
+class Item(NamedTuple):
+    """A made-up item."""
+
+    text: str
+    author: str
+
+
+def made_up() -> Iterator[Item]:
+    """Make up items without end, always the same ones."""
     chance = random.Random(21)  # noqa: S311  made-up data
-    server = StreamServer(keep_alive_seconds=5.0)
-    print(f"reads made-up items: curl -N {await server.start(port=port)}", flush=True)
     for number in itertools.count(1):
         words = ", ".join(chance.sample(_WORDS, 3))
-        await server.publish(
-            f"News {number}: {words}.", author=chance.choice(_AUTHORS), language="en"
-        )
+        yield Item(f"News {number}: {words}.", chance.choice(_AUTHORS))
+
+
+async def serve(port: int, seconds: float) -> None:
+    """Publish a made-up item every so many seconds, for ever."""
+    server = StreamServer(keep_alive_seconds=5.0)
+    print(f"reads made-up items: curl -N {await server.start(port=port)}", flush=True)
+    for item in made_up():
+        await server.publish(item.text, author=item.author, language="en")
         await asyncio.sleep(seconds)
 
 

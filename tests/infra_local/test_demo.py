@@ -1,10 +1,11 @@
-"""`make demo` refuses a site that it cannot crawl before it starts anything."""
+"""`make demo` refuses a site that it cannot crawl before it starts anything, and shows streams."""
 
+import json
 import socket
 
 import pytest
 
-from infra.local import demo
+from infra.local import demo, demo_streams
 
 
 @pytest.mark.parametrize("url", ["example.org", "ftp://example.org/", "http://", "http://x:y/"])
@@ -32,3 +33,28 @@ def test_a_demo_of_no_pages_is_refused(capsys):
         demo.main(["--pages", "0"])
 
     assert "at least 1" in capsys.readouterr().err
+
+
+def test_a_stream_has_no_site(capsys):
+    with pytest.raises(SystemExit):
+        demo.main(["--stream", "--url", "http://127.0.0.1/"])
+
+    assert "leave out --url" in capsys.readouterr().err
+
+
+def test_two_subscribers_share_a_stream_whose_reader_changes(capsys, monkeypatch):
+    monkeypatch.delenv("REDIS_URL", raising=False)
+    monkeypatch.delenv("MONGODB_URI", raising=False)
+
+    code = demo_streams.run(as_json=True)
+
+    said = capsys.readouterr()
+    summary = json.loads(said.out)
+    assert code == 0, said.err
+    assert (summary["items"], summary["most_at_once"]) == (demo_streams.ITEMS, 1)
+    assert summary["connections"] >= 2
+    for desk in summary["desks"].values():
+        assert desk["got"] == desk["wanted"] > summary["wanted_by_both"] > 0
+        assert (desk["lost"], desk["repeated"]) == (0, 0)
+    assert "is ended; " in said.err
+    assert "docs/guides/streams.md" in said.err

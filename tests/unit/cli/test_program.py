@@ -199,6 +199,7 @@ def test_the_demo_gets_its_options_and_its_exit_code_comes_back(crawlfleet, chec
 
     assert done.json()["module"].endswith("demo") or done.json()["module"] == "__main__"
     assert done.json()["arguments"] == ["--url", "https://example.org", "--json", "--pages", "5"]
+    assert crawlfleet("demo", "--stream").json()["arguments"] == ["--stream"]
     assert crawlfleet("demo", "--fail").code == 7
 
 

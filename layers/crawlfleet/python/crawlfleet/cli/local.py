@@ -65,16 +65,21 @@ def down(state: Path | None, as_json: bool, arguments: Sequence[str]) -> int:
 
 @click.command(context_settings=_takes_all)
 @click.option("--url", help="A site of yours to crawl; Python's own documentation without it.")
+@click.option("--stream", is_flag=True, help="A stream that two subscribers share instead.")
 @json_option
 @_passes_on
-def demo(url: str | None, as_json: bool, arguments: Sequence[str]) -> int:
+def demo(url: str | None, stream: bool, as_json: bool, arguments: Sequence[str]) -> int:
     """Crawl a site from start to finish on this machine.
 
     Starts everything, submits 220 pages, crawls them, shows what came out and where the time went,
     and leaves nothing running. With --json the last line is a JSON object. Further arguments go to
     `python -m infra.local.demo`: --pages.
     """
-    options = [*(["--url", url] if url else []), *(["--json"] if as_json else [])]
+    options = [
+        *(["--url", url] if url else []),
+        *(["--stream"] if stream else []),
+        *(["--json"] if as_json else []),
+    ]
     return _run(find_checkout("demo"), ["infra.local.demo", *options, *arguments])
 
 
