@@ -339,6 +339,7 @@ def test_a_push_that_removes_a_biz_says_what_becomes_of_what_it_has(run, folder)
     assert "goes" not in kept.stderr
     assert "warning: bizs/acme/shop goes: what is stored of it stays" in gone.stderr
     assert "`crawlfleet schedule list shop`" in gone.stderr
+    assert "`crawlfleet subscription list shop`" in gone.stderr
 
 
 def test_a_folder_without_the_stage_s_settings_is_told_how_documents_go(run, folder):

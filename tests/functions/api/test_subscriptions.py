@@ -14,7 +14,7 @@ from tests.kit.kernel import (
     UnknownBizError,
 )
 from tests.kit.sdk import Client
-from tests.kit.worlds.functions import World, default_bizs
+from tests.kit.worlds.functions import World, biz, default_bizs
 
 BIZ = "docs"
 PLACE = f"/v1/{BIZ}/subscriptions"
@@ -155,6 +155,25 @@ def test_a_biz_that_is_not_there_has_no_subscriptions(fleet: Client) -> None:
     ):
         with pytest.raises(UnknownBizError):
             call()
+
+
+def test_what_a_biz_that_is_gone_has_left_is_listed_read_and_ended(
+    world: World, fleet: Client
+) -> None:
+    bizs = default_bizs()
+    world.push({**bizs, "acme": {**bizs["acme"], "gone": biz(collection="gone")}})
+    fleet.put_subscription("gone", "climate", filter=FILTER, feeds=FEED)
+    world.push(bizs)
+
+    (left,) = fleet.subscriptions("gone")
+    assert (left.name, left.state) == ("climate", "suspended")
+    assert fleet.subscription("gone", "climate") == left
+    with pytest.raises(UnknownBizError):
+        fleet.put_subscription("gone", "climate", filter="rain", feeds=FEED)
+    assert ask(world, "GET", "/v1/gone/subscriptions", key="rival").status == 404
+    fleet.end_subscription("gone", "climate")
+    with pytest.raises(UnknownBizError):
+        list(fleet.subscriptions("gone"))
 
 
 def test_a_tenant_has_as_many_subscriptions_as_its_ceiling_says(

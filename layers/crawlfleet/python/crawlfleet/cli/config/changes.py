@@ -96,7 +96,8 @@ def warn_of_readers_that_go(before: Mapping[str, str], after: Mapping[str, str])
             note(
                 f"warning: {path} goes: what is stored of it stays, and is read again once a biz "
                 "of that name is pushed; its open jobs wait for that, a week at most, and its "
-                f"schedules start none: `crawlfleet schedule list {biz}` shows them still"
+                f"schedules start none: `crawlfleet schedule list {biz}` shows them still, and "
+                f"`crawlfleet subscription list {biz}` its subscriptions, which take nothing"
             )
     for path in sorted(before.keys() & after.keys()):
         if shape_of(path) is not Biz or before[path] == after[path]:

@@ -12,7 +12,12 @@ from msgspec.structs import asdict, replace
 from crawlfleet.config.documents.biz import Tree
 from crawlfleet.config.documents.streams import ChannelKind
 from crawlfleet.config.lookup import biz_of, ceilings_of, is_suspended
-from crawlfleet.kernel.errors import InvalidRequestError, NotFoundError, Problem
+from crawlfleet.kernel.errors import (
+    InvalidRequestError,
+    NotFoundError,
+    Problem,
+    UnknownBizError,
+)
 from crawlfleet.kernel.paging import Listing
 from crawlfleet.streams import parsing
 from crawlfleet.streams.filters import Filter
@@ -133,8 +138,8 @@ class SubscriptionService:
         return self.subscriptions.put(tenant, biz, name, plain, now, expected=expected, most=most)
 
     def get(self, tree: Tree, tenant: str, biz: str, name: str) -> Subscription:
-        """Get one subscription; raises NotFoundError."""
-        biz_of(tree, tenant, biz)
+        """Get one subscription, also of a biz that is gone; raises NotFoundError."""
+        self._check_known(tree, tenant, biz)
         found = self.subscriptions.get(tenant, biz, name)
         if found is None:
             raise NotFoundError(f"this biz has no subscription called {name[:64]!r}")
@@ -143,11 +148,11 @@ class SubscriptionService:
     def list_all(
         self, tree: Tree, tenant: str, biz: str, *, cursor: str | None, limit: int
     ) -> Listing[Subscription]:
-        """List the subscriptions of a biz, by name.
+        """List the subscriptions of a biz, by name, also of one that is gone.
 
         Raises InvalidRequestError (the cursor is none of this list).
         """
-        biz_of(tree, tenant, biz)
+        self._check_known(tree, tenant, biz)
         if cursor is not None and not _NAME.match(cursor):
             raise InvalidRequestError.of("cursor", "is no cursor of this list")
         found = self.subscriptions.of_biz(tenant, biz, cursor, limit + 1)
@@ -158,8 +163,20 @@ class SubscriptionService:
         self, tree: Tree, tenant: str, biz: str, name: str, expected: str | None, now: datetime
     ) -> Subscription:
         """End a subscription; raises NotFoundError, and ConflictError as :meth:`put`."""
-        biz_of(tree, tenant, biz)
+        self._check_known(tree, tenant, biz)
         return self.subscriptions.end(tenant, biz, name, now, expected=expected)
+
+    def _check_known(self, tree: Tree, tenant: str, biz: str) -> None:
+        """Refuse a biz that there is not, unless it left subscriptions behind.
+
+        Raises:
+            UnknownBizError: there is none, and no subscription of one.
+        """
+        try:
+            biz_of(tree, tenant, biz)
+        except UnknownBizError:
+            if not self.subscriptions.of_biz(tenant, biz, None, 1):
+                raise
 
     def try_on(
         self,
