@@ -55,6 +55,7 @@ from crawlfleet.kernel.fairness import (
     FairShares,
     by_shares,
     in_turns,
+    parts_of,
     rotated,
 )
 from crawlfleet.kernel.hosts import host_of, origin_of

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kit.examples import examples
-from tests.kit.kernel import DEMAND_SECONDS, FairParts
+from tests.kit.kernel import DEMAND_SECONDS, FairParts, parts_of
 
 #: The one that has work all the time.
 BUSY = "v"
@@ -23,7 +23,7 @@ class Scene:
 
     @property
     def part(self):
-        return int(self.count * self.shares[BUSY] / sum(self.shares.values()))
+        return parts_of(self.count, self.shares)[BUSY]
 
     def able(self):
         held = {one: len(begun) for one, begun in self.held.items()}
@@ -82,12 +82,32 @@ def test_no_place_is_free_while_somebody_waits_who_is_below_its_part(data, count
     scene = Scene(data, count, {**shares, BUSY: 1})
     for _ in range(20):
         scene.go_on()
-        whole = sum(scene.shares.values())
         held = {one: len(begun) for one, begun in scene.held.items()}
         if sum(held.values()) < count:
             waiting = [one for one, many in scene.waiting.items() if many]
-            parts = {one: int(count * at / whole) for one, at in scene.shares.items()}
+            parts = parts_of(count, scene.shares)
             assert all(held[one] >= parts[one] for one in waiting)
+
+
+@given(st.integers(1, 60), st.dictionaries(st.integers(), st.floats(0.01, 100), min_size=1))
+def test_parts_are_together_what_there_is_at_most_and_everybody_has_one(count, shares):
+    parts = parts_of(count, shares)
+
+    assert parts.keys() == shares.keys()
+    assert min(parts.values()) >= 1
+    assert sum(parts.values()) <= max(count, len(shares))
+    whole = sum(shares.values())
+    for one, part in parts.items():
+        assert part <= max(1, count * shares[one] / whole + 1e-6)
+        assert all(part <= other for two, other in parts.items() if shares[one] < shares[two])
+
+
+def test_who_has_its_part_takes_no_place_of_who_has_none():
+    """By shares alone it had two of four, and each of the three others would have none."""
+    parts = parts_at([0.0])
+    shares = {"a": 1, "b": 1, "c": 1, "v": 5}.__getitem__
+
+    assert parts.able(4, {"v": 1, "a": 1, "b": 1}, {"v": 9, "c": 1}, shares) == ["c"]
 
 
 def parts_at(now):

@@ -254,6 +254,29 @@ class _Demand:
         self.latest = max(self.latest, count)
 
 
+def parts_of(count: int, shares: Mapping[H, float]) -> dict[H, int]:
+    """Divide places by shares, so that everybody has one where there are as many places as owners.
+
+    Those whose share of what is left is below one place have one; the others divide the rest. So
+    the parts of all are never more than there is, as one and one more for each would be.
+
+    >>> parts_of(8, {"a": 1, "b": 3}), parts_of(4, {"a": 1, "b": 1, "c": 5})
+    ({'a': 2, 'b': 6}, {'a': 1, 'b': 1, 'c': 2})
+    """
+    parts: dict[H, int] = {}
+    left, open_ = count, dict(shares)
+    while open_:
+        whole = sum(open_.values())
+        small = [one for one, at in open_.items() if left * at < whole]
+        if not small:
+            return parts | {one: int(left * at / whole) for one, at in open_.items()}
+        for one in small:
+            parts[one] = 1
+            del open_[one]
+        left -= len(small)
+    return parts
+
+
 class FairParts(Generic[H]):
     """Tell which owners may have one of a few places more, each of them held for unknown long.
 
@@ -291,9 +314,7 @@ class FairParts(Generic[H]):
             return []
         if len(self._demands) < 2:
             return [one for one, many in waiting.items() if many > 0]
-        shares = {one: share(one) for one in self._demands}
-        whole = sum(shares.values())
-        parts = {one: max(1, int(count * at / whole)) for one, at in shares.items()}
+        parts = parts_of(count, {one: share(one) for one in self._demands})
         kept = {
             one: max(0, min(parts[one], max(at.before, at.latest)) - held.get(one, 0))
             for one, at in self._demands.items()
