@@ -1,6 +1,5 @@
 """The guides, done as they are written: commands and Python, in order, on a local cloud."""
 
-import os
 import pkgutil
 import re
 import shlex
@@ -15,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from infra.local.cloud import LocalCloud
-from infra.local.parts import LOOPBACK
+from infra.local.parts import LOOPBACK, python_environment
 from tests.kit.kernel import RejectedError
 from tests.kit.sdk import Client
 from tests.local_clouds import a_cloud, push
@@ -155,7 +154,7 @@ def test_the_guide_adds_a_tenant_that_works_and_no_key_is_in_any_log(cloud, tmp_
     place.mkdir(parents=True)
     (place / "shop.yaml").write_text(blocks(TENANTS, "yaml")[0].text)
     environment = {
-        **os.environ,
+        **python_environment(),
         "CRAWLFLEET_API_URL": cloud.api_url,
         "CRAWLFLEET_API_KEY": cloud.api_key,
         "CRAWLFLEET_STATE": str(cloud.folder.path),

@@ -67,7 +67,7 @@ from crawlfleet.streams.reading.counters import ChannelCounters
 from crawlfleet.streams.reading.mongo import MongoCursors
 from crawlfleet.streams.reading.plan import WHOLE, owned, planned
 from crawlfleet.streams.reading.runner import StreamRunner, Terms
-from crawlfleet.streams.redis import RedisHolds, hold_key
+from crawlfleet.streams.redis import RedisHolds, Taken, hold_key
 from crawlfleet.streams.sources import NOTHING, Source, Subscription, needed, reload, worker_of
 from crawlfleet.streams.targets import Target, TargetKind, is_allowed, must_be_allowed, target_of
 from crawlfleet.streams.text import fold, hashtags, is_whole, mentions, occurrences

@@ -181,8 +181,8 @@ class XServer:
 
     async def _stream(self, request):
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        place = len(self.posts)  # who is answered has what is written from now on
         await response.prepare(request)
-        place = len(self.posts)
         with suppress(ConnectionError):
             while not self._ending:
                 while place < len(self.posts):

@@ -5,11 +5,11 @@ import time
 
 import pymongo
 import pytest
+from pymongo.monitoring import CommandListener
 
 from tests.kit.mongo import (
     APP_NAME,
     LEFT_ALONE,
-    TRANSACTION_SECONDS,
     border,
     end_abandoned,
     in_transaction,
@@ -39,9 +39,9 @@ def test_one_that_was_left_is_ended_and_its_documents_are_free(client, tenant):
     documents.insert_one({"_id": 1})
     left = client.start_session()
     left.start_transaction()
+    began = time.monotonic()
     documents.update_one({"_id": 1}, {"$set": {"by": "the dead"}}, session=left)
 
-    began = time.monotonic()
     eventually(lambda: is_ended(client, documents), what="it is found")
     assert time.monotonic() - began >= LEFT_ALONE.total_seconds() / 2, "not before its time"
 
@@ -74,24 +74,46 @@ def test_one_whose_client_was_only_frozen_is_done_again(client, tenant):
     assert documents.find_one({"_id": 1})["n"] == 1
 
 
-def test_a_transaction_that_is_kept_out_by_one_that_was_left_ends_it(client, tenant):
-    documents = client[f"cf_{tenant}_x"]["counts"]
-    documents.insert_one({"_id": 1, "n": 0})
-    left = client.start_session()
-    left.start_transaction()
-    documents.update_one({"_id": 1}, {"$inc": {"n": 1}}, session=left)
+class Endings(CommandListener):
+    """The ends of sessions that a client asks for."""
 
-    def write(session):
-        documents.update_one({"_id": 1}, {"$inc": {"n": 10}}, session=session)
+    def __init__(self):
+        self.count = 0
 
-    # Nobody else knows of the dead, as where Redis was lost with it: the server would keep what it
-    # has left for a minute.
-    with border(TRANSACTION_SECONDS):
-        in_transaction(client, write)
+    def started(self, event):
+        self.count += event.command_name == "killSessions"
 
-    assert documents.find_one({"_id": 1})["n"] == 10
-    with pytest.raises(pymongo.errors.OperationFailure):
-        left.commit_transaction()
+    def succeeded(self, event): ...
+
+    def failed(self, event): ...
+
+
+def test_a_transaction_that_is_kept_out_by_one_that_was_left_ends_it(
+    mongo_uri, tenant, monkeypatch
+):
+    # Under this name no other test ends what is left here.
+    name = f"{APP_NAME}-{tenant}"
+    monkeypatch.setattr("crawlfleet.kernel.mongo.connection.APP_NAME", name)
+    endings = Endings()
+    with pymongo.MongoClient(mongo_uri, appname=name, event_listeners=[endings]) as client:
+        documents = client[f"cf_{tenant}_x"]["counts"]
+        documents.insert_one({"_id": 1, "n": 0})
+        left = client.start_session()
+        left.start_transaction()
+        documents.update_one({"_id": 1}, {"$inc": {"n": 1}}, session=left)
+
+        def write(session):
+            documents.update_one({"_id": 1}, {"$inc": {"n": 10}}, session=session)
+
+        # Nobody else knows of the dead, as where Redis was lost with it: the server would keep what
+        # it has left for a minute, and end it by itself.
+        with border(120.0):
+            in_transaction(client, write)
+
+        assert endings.count
+        assert documents.find_one({"_id": 1})["n"] == 10
+        with pytest.raises(pymongo.errors.OperationFailure):
+            left.commit_transaction()
 
 
 def test_where_there_is_none_nothing_is_ended(client):

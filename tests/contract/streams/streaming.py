@@ -1,5 +1,6 @@
 """Readers of streams over real stores, and what delivery has of them."""
 
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -18,12 +19,31 @@ from tests.kit.streams import (
     Stores,
     StreamClient,
     StreamRunner,
+    Taken,
     Terms,
 )
 from tests.kit.subscriptions import Content, MongoSubscriptions, StreamKind
 
-#: A machine that stands still for some seconds has readers that seem to be gone.
-LIVENESS = timedelta(seconds=3)
+#: Nobody is taken to be gone, and no hold ends, while a machine stands still for some seconds.
+LIVENESS = timedelta(minutes=10)
+LEASE_SECONDS = 600.0
+
+
+class LongHolds(RedisHolds):
+    """Holds that outlast a test, of channels that Redis has known for longer than a lease."""
+
+    def __init__(self, redis: RedisConnection) -> None:
+        super().__init__(redis, lease_seconds=LEASE_SECONDS, offer_seconds=LEASE_SECONDS)
+        self._yesterday = RedisHolds(
+            redis,
+            clock=lambda: datetime.now(UTC) - timedelta(days=1),
+            lease_seconds=LEASE_SECONDS,
+        )
+
+    def take(self, channel: str, worker: str) -> Taken:
+        """Take a channel, which was asked for in vain a day ago."""
+        assert self._yesterday.take(channel, worker).fence is None
+        return super().take(channel, worker)
 
 
 class Channels:
@@ -54,15 +74,17 @@ async def runner_of(
     urls: Mapping[str, str] | Channels,
     *,
     fleet: str,
+    liveness: timedelta = LIVENESS,
     **others: object,
 ) -> AsyncIterator[StreamRunner]:
     """A runner of one worker; the fleet's name keeps it apart from other tests'."""
     clock = ServerClock(redis)
     stores = Stores(
-        holds=others.pop("holds", None) or RedisHolds(redis),
+        holds=others.pop("holds", None) or LongHolds(redis),
         cursors=MongoCursors(nodes),
         accepting=others.pop("accepting", None) or MongoAccepting(nodes),
         clock=clock,
+        steady=others.pop("steady", time.monotonic),
     )
     secrets = SecretTexts(lambda *_: "")
     async with StreamClient(lambda: True, lambda _: True, clock=clock) as client:
@@ -82,11 +104,18 @@ async def runner_of(
         yield StreamRunner(
             worker,
             subscriptions=MongoSubscriptions(nodes),
-            workers=RedisWorkers(redis, fleet=fleet, liveness=LIVENESS),
+            workers=RedisWorkers(redis, fleet=fleet, liveness=liveness),
             stores=stores,
             terms=urls if isinstance(urls, Channels) else Channels(urls),
             open_reader=open_reader,
         )
+
+
+def known(redis: RedisConnection, *workers: str, fleet: str) -> None:
+    """Have workers know each other before they begin: no source moves once it is read."""
+    now = ServerClock(redis)()
+    for worker in workers:
+        RedisWorkers(redis, fleet=fleet, liveness=LIVENESS).beat(worker, now)
 
 
 def subscribe(

@@ -12,8 +12,10 @@ from infra.local.parts import python_environment
 from infra.local.stream_server import StreamServer, pieces
 from tests.contract.streams import reader_process
 from tests.contract.streams.streaming import (
+    LEASE_SECONDS,
     Channels,
     delivered,
+    known,
     runner_of,
     subscribe,
     unsubscribe,
@@ -55,6 +57,7 @@ class Running:
 
 @asynccontextmanager
 async def running(redis, nodes, channels, *workers, fleet, **others):
+    known(redis, *workers, fleet=fleet)
     async with AsyncExitStack() as stack:
         found = []
         for worker in workers:
@@ -177,6 +180,25 @@ def test_a_channel_whose_document_changes_is_read_as_it_is_now(redis_connection,
     asyncio.run(work())
 
 
+def test_a_reader_reads_for_as_long_as_its_hold_stands(redis_connection, nodes, channel):
+    passed = [0.0]
+
+    async def work():
+        async with StreamServer() as server:
+            subscribe(nodes, channel, "storms", "storm")
+            channels, steady = {channel: server.url}, lambda: passed[0]
+            async with running(
+                redis_connection, nodes, channels, "a", fleet=channel, steady=steady
+            ) as [one]:
+                await until(lambda: one.is_reading(channel))
+                passed[0] += LEASE_SECONDS / 2
+                assert one.is_reading(channel)
+                passed[0] += LEASE_SECONDS
+                assert not one.is_reading(channel)
+
+    asyncio.run(work())
+
+
 def test_a_source_is_handed_over_when_its_worker_leaves(redis_connection, nodes, channel):
     async def work():
         async with StreamServer() as server:
@@ -282,6 +304,7 @@ def test_readers_that_are_killed_lose_nothing_and_nothing_is_delivered_twice(
 
     server = asyncio.run(work())
 
+    # How many were connected is not asked here: a process that the machine lets stand still for a
+    # lease is followed before it can hang up. By a clock of its own test_holds.py has that.
     assert delivered(nodes) == {"storms": len(server.objects)}
-    items = nodes.control("stream_items").count_documents({})
-    assert (items, server.most_open) == (len(server.objects), 1)
+    assert nodes.control("stream_items").count_documents({}) == len(server.objects)

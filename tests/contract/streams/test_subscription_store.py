@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from threading import Barrier
 from typing import Any
 
+import pymongo
 import pytest
 from msgspec.structs import replace
 
@@ -244,22 +245,27 @@ def test_a_reader_of_a_store_without_anything_knows_nothing(store: MongoSubscrip
 
 
 def test_a_change_that_is_not_committed_yet_is_not_passed_over(
-    store: MongoSubscriptions, mongo_connection: NodesOnOneServer
+    store: MongoSubscriptions, mongo_connection: NodesOnOneServer, mongo_uri: str
 ) -> None:
     """A slow writer has its number, a quick one comes after it: the reader misses neither."""
     put(store, "a")
     _, seen = all_known(store)
-    numbers = mongo_connection.control("subscription_numbers")
-    client = numbers.database.client
 
-    with ThreadPoolExecutor(1) as threads, client.start_session() as slow:
+    with (
+        # Not by the product's name: however slow it is here, nobody takes it for left.
+        pymongo.MongoClient(mongo_uri, tz_aware=True) as client,
+        client.start_session() as slow,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        control = client[mongo_connection.control_name]
+        numbers, subscriptions = control["subscription_numbers"], control["subscriptions"]
         slow.start_transaction(write_concern=MAJORITY)
         taken = numbers.find_one_and_update({}, {"$inc": {"number": 1}}, session=slow)["number"] + 1
         quick = threads.submit(put, store, "quick")
         meanwhile = store.changed_since(seen)
-        document = mongo_connection.control("subscriptions").find_one({"name": "a"}, session=slow)
+        document = subscriptions.find_one({"name": "a"}, session=slow)
         late = {**document, "_id": "acme/news/slow", "name": "slow", "number": taken}
-        mongo_connection.control("subscriptions").insert_one(late, session=slow)
+        subscriptions.insert_one(late, session=slow)
         slow.commit_transaction()
         quick.result()
 

@@ -33,7 +33,10 @@ class Taken(NamedTuple):
 
 
 class RedisHolds:
-    """The holds of all channels. Calls are repeatable; the clock is the server's."""
+    """The holds of all channels. Calls are repeatable; the clock is the server's.
+
+    A reader that is granted one reads for ``lease_seconds`` by its own clock, less their drift.
+    """
 
     def __init__(
         self,
@@ -45,6 +48,7 @@ class RedisHolds:
     ) -> None:
         self._redis = connection
         self._clock = clock
+        self.lease_seconds = lease_seconds
         self._terms = round(offer_seconds * 1_000), round(lease_seconds * 1_000), _KEPT_MS
 
     def take(self, channel: str, worker: str) -> Taken:

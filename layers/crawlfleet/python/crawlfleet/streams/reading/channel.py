@@ -70,7 +70,7 @@ class SourceReader:
         self._counters = counters
         self._matcher = Matcher()
         self._receiving: dict[str, Receiving] = {}
-        self._hold = ReaderHold()
+        self._hold = ReaderHold(stores.holds.lease_seconds)
         self._stopping = asyncio.Event()
         self._cursor = self._kept_cursor = ""
         self._kept_at = float("-inf")
