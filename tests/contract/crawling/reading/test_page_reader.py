@@ -191,7 +191,10 @@ def test_a_page_of_a_spider_goes_on_elsewhere_where_another_tenants_takes_long(s
             hanging = asyncio.create_task(reader.harvest(RULE, page(b"hang"), BODY, "greedy"))
             await asyncio.sleep(0)
             async with reader.begin(LONG, page(lines(1)), BODY, owner=owner) as another:
-                later, _, _ = await another.next(5.0)
+                later, is_more = [], True
+                while is_more:
+                    part, is_more, _ = await another.next(5.0)
+                    later += part
             while more:
                 some, more, _ = await begun.next(5.0)
                 found += some
