@@ -15,7 +15,7 @@ from crawlfleet.kernel.mongo.connection import (
     end_abandoned,
 )
 from crawlfleet.kernel.mongo.refusals import LONGEST_SECONDS, REFUSALS, RENEWAL_SECONDS, Pace
-from crawlfleet.kernel.mongo.transactions import TRANSACTION_SECONDS, in_transaction
+from crawlfleet.kernel.mongo.transactions import in_transaction
 from crawlfleet.requests.mongo import reclaim as indexing
 from crawlfleet.requests.mongo import settle
 from crawlfleet.requests.mongo.documents import LOG_LENGTH, new_document, request_of
