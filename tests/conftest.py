@@ -75,6 +75,8 @@ _MEASURED = {
     Path("functions/api/test_deliveries_by_cli.py"),
     Path("functions/api/test_subscriptions.py"),
     Path("functions/api/test_subscriptions_by_cli.py"),
+    Path("functions/config/test_config_by_api.py"),
+    Path("functions/config/test_config_by_cli.py"),
     Path("functions/fleet/test_fleet.py"),
     Path("functions/fleet/test_managed_tenants.py"),
     Path("functions/fleet/test_quotas.py"),

@@ -39,8 +39,8 @@ class MemoryPageReader:
     ) -> Any:
         return try_page(self._executors, reader, page, body, owner)
 
-    async def checked(self, rule: Any) -> list[Problem]:
-        return self._check(rule)
+    async def checked(self, reader: Any) -> list[Problem]:
+        return self._check(reader)
 
 
 class _Begun:

@@ -5,6 +5,7 @@ from crawlfleet.tenancy import mongo as mongo_inventory
 from crawlfleet.tenancy.keys import KeyFile
 from crawlfleet.tenancy.models import ManagedKey
 from crawlfleet.tenancy.mongo import MongoInventory
+from crawlfleet.tenancy.own_edits import FIELDS, May, refusals
 from crawlfleet.tenancy.redis import RedisInventory, owner_of
 from crawlfleet.tenancy.removal import begun, state_of
 from crawlfleet.tenancy.secrets import SecretInventory

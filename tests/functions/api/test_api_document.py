@@ -1,6 +1,7 @@
 """``/openapi.json`` is true: what it says is there, and nothing is there that it does not say."""
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
@@ -18,9 +19,11 @@ from tests.functions.runs import a_learnt_run
 from tests.functions.seeds import failed_seed
 from tests.functions.shim import wsgi
 from tests.kit.api import ROUTES, inputs
+from tests.kit.config import read_documents
 from tests.kit.jobs import MongoDemands
 from tests.kit.kernel import names
-from tests.kit.worlds.functions import default_bizs
+from tests.kit.versions import HistoryTerms
+from tests.kit.worlds.functions import STAGE, World, default_bizs
 
 _NOT_CHECKED = [
     # A URL, a cron line or an id of a right shape may still be none: the schema cannot tell.
@@ -82,6 +85,15 @@ def test_powertools_dispatches_the_same_routes(world, document):
     assert dispatched == set(document.operations)
 
 
+def an_own_version(world: World) -> str:
+    """The revision of the configuration, kept as its version."""
+    found = ask(world, "GET", "/v1/config/documents").json["revision"]
+    versions = world.context().versions
+    documents = read_documents(world.ssm, STAGE)
+    versions.keep(found, documents, datetime.now(UTC), HistoryTerms())
+    return str(found)
+
+
 def test_everything_documented_answers(world, document, tmp_path, monkeypatch):
     monkeypatch.setenv(names.ENV_KEYS_FILE, str(tmp_path / "keys.json"))
     world.end_environments()
@@ -130,7 +142,12 @@ def test_everything_documented_answers(world, document, tmp_path, monkeypatch):
             "to_state": "pending",
         },
     }
+    acme, revision = world.tenants["acme"], an_own_version(world)
+    edit = {"path": f"bizs/{acme}/docs/description", "content": "Pages."}
+    bodies |= {"changeConfig": {"changes": [edit]}, "rollBackConfig": {"to": revision}}
     queries = {"explainUrl": {"url": "https://example.org/2"}}
+    queries |= {"getConfigDocument": {"path": f"bizs/{acme}/docs"}}
+    queries |= {"diffConfigVersions": {"from": revision}}
     queries |= {"getConversation": {"channel": "news", "item": "1"}}
     queries |= {"explainItem": {"channel": "news", "item": "1"}}
 
@@ -317,6 +334,8 @@ _ONCE |= {"setJobQuotas"}
 #: Of tenants operators alone may change anything, and a tenant is added once.
 _ONCE |= {"addTenant", "setTenant", "suspendTenant", "resumeTenant", "rotateTenantKey"}
 _ONCE |= {"removeTenant"}
+#: Whatever fits a path of the configuration is most often no document's.
+_ONCE |= {"changeConfig", "rollBackConfig"}
 _TAKING_BODIES = [route for route in ROUTES if route.body and route.operation not in _ONCE]
 
 

@@ -119,6 +119,8 @@ STAGE: Final[dict[str, tuple[Any, Any]]] = {
     "stage.monitor.bizs": (50, 40),
     "stage.monitor.hosts": (10, 9),
     "stage.monitor.unwatched": ([], ["LagSeconds"]),
+    "stage.history.versions": (1_000, 900),
+    "stage.history.days": (400, 300),
     "stage.otlp_endpoint": ("http://127.0.0.1:9", "http://127.0.0.1:9/after"),
     "stage.otlp_headers.secret": ("token", "token-after"),
     "stage.trace_url": (None, "https://traces.example/{trace}"),

@@ -38,7 +38,11 @@ PATIENCE = 120
 #: What reads all of a document, to check it and to put it in force.
 LOADERS = ("crawlfleet.config.", "crawlfleet.kernel.validation", "tests.", "msgspec")
 #: What others use of the room's own.
-USED = ("crawlfleet.config.lookup", "crawlfleet.config.documents.")
+USED = (
+    "crawlfleet.config.lookup",
+    "crawlfleet.config.documents.",
+    "crawlfleet.config.versions.",
+)
 #: Words for those who read the documents.
 NOTES = {"tenant.description", "biz.description"}
 #: Read by workers of another pool; functions/worker/test_crawl.py has one.

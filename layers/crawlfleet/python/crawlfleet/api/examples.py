@@ -34,6 +34,24 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
             },
         }
     },
+    "changeConfig": {
+        "a rule": {
+            "changes": [
+                {
+                    "path": "bizs/acme/shop/rules/item",
+                    "content": {"fields": {"title": {"css": "h1"}}},
+                }
+            ],
+            "why": "Their pages have a new head.",
+        },
+        "tried": {
+            "changes": [{"path": "stage/fleet/max_consumers", "content": 20}],
+            "dry_run": True,
+        },
+    },
+    "rollBackConfig": {
+        "one biz": {"to": "20260301T120000.000Z-0a1b2c3d", "path": "bizs/acme/shop"}
+    },
     "setTenant": {"no ceiling": {"settings": {"ceilings": {"in_flight": None}}}},
     "forecastJob": {"spider": {"spider": "catalogue", "values": {"kind": "tools"}}},
     "setJobQuotas": {

@@ -21,6 +21,7 @@ from crawlfleet.config.lookup import tenant_of
 from crawlfleet.kernel.settings import Settings
 
 if TYPE_CHECKING:
+    from crawlfleet.config.versions.mongo import MongoVersions
     from crawlfleet.crawling.frontier.dispatch import SeedDispatcher
     from crawlfleet.crawling.records.redis import RedisCoverages
     from crawlfleet.crawling.recrawl.mongo import MongoVisits
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from crawlfleet.streams.delivery.explaining import ItemExplainer
     from crawlfleet.streams.delivery.mongo.conversations import MongoConversations
     from crawlfleet.streams.subscriptions.service import SubscriptionService
+    from crawlfleet.tenancy.configuration import Configuration
     from crawlfleet.tenancy.removal import Removals
     from crawlfleet.tenancy.service import Tenants
 
@@ -122,6 +124,10 @@ class Context(Protocol):
     @property
     def removals(self) -> "Removals": ...
     @property
+    def versions(self) -> "MongoVersions": ...
+    @property
+    def configuration(self) -> "Configuration": ...
+    @property
     def proxies(self) -> "RedisProxyPools": ...
     @property
     def sampling(self) -> "Sampler": ...
@@ -168,15 +174,19 @@ class Call:
     @cached_property
     def tenant(self) -> str:
         """The tenant of the call's API key."""
-        identity = (self.event.get("requestContext") or {}).get("identity") or {}
         default = self.context.settings.default_api_key_id
-        return tenant_of(self.tree, identity.get("apiKeyId"), default, self.now)
+        return tenant_of(self.tree, self.key_id, default, self.now)
+
+    @property
+    def key_id(self) -> str:
+        """The id of the call's API key; nothing where it has none."""
+        identity = (self.event.get("requestContext") or {}).get("identity") or {}
+        return identity.get("apiKeyId") or ""
 
     @property
     def has_key(self) -> bool:
         """Tell whether the call has the key of a tenant; of open routes it rarely is known."""
-        identity = (self.event.get("requestContext") or {}).get("identity") or {}
-        return bool(identity.get("apiKeyId")) and bool(self.tenant)
+        return bool(self.key_id) and bool(self.tenant)
 
     @property
     def by(self) -> str:
@@ -365,6 +375,7 @@ _WORDS: Final[Mapping[str, frozenset[str]]] = {
     "results": frozenset({"records", "stats", "ledger"}),
     "fleet": frozenset({"workers", "hosts", "proxies", "fleet", "shares", "health"}),
     "tenants": frozenset({"tenants"}),
+    "configuration": frozenset({"config"}),
     "slots": frozenset({"slots"}),
     "quotas": frozenset({"quotas"}),
     "costs": frozenset({"costs"}),

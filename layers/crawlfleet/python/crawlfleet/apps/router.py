@@ -23,6 +23,7 @@ from crawlfleet.requests.submission.service import Submissions
 from crawlfleet.requests.submission.tracking import Tracking
 
 if TYPE_CHECKING:
+    from crawlfleet.config.versions.mongo import MongoVersions
     from crawlfleet.crawling.frontier.dispatch import SeedDispatcher
     from crawlfleet.crawling.records.redis import RedisCoverages
     from crawlfleet.crawling.recrawl.mongo import MongoVisits
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from crawlfleet.streams.delivery.explaining import ItemExplainer
     from crawlfleet.streams.delivery.mongo.conversations import MongoConversations
     from crawlfleet.streams.subscriptions.service import SubscriptionService
+    from crawlfleet.tenancy.configuration import Configuration
     from crawlfleet.tenancy.removal import Removals
     from crawlfleet.tenancy.service import Tenants
 
@@ -354,6 +356,20 @@ class RouterContext:
         from crawlfleet.apps.tenants import open_removals
 
         return open_removals(self.parts, self.tenants)
+
+    @cached_property
+    def versions(self) -> "MongoVersions":
+        """The versions of the configuration."""
+        from crawlfleet.config.versions.mongo import MongoVersions
+
+        return MongoVersions(self.parts.nodes)
+
+    @cached_property
+    def configuration(self) -> "Configuration":
+        """The service that changes the configuration."""
+        from crawlfleet.apps.tenants import open_configuration
+
+        return open_configuration(self.parts, self.tenants, self.versions)
 
     @cached_property
     def proxies(self) -> "RedisProxyPools":

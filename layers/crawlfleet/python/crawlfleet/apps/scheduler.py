@@ -24,6 +24,8 @@ from crawlfleet.apps.rounds import (
 )
 from crawlfleet.apps.submissions import open_submissions
 from crawlfleet.config.documents.biz import Tree
+from crawlfleet.config.versions.mongo import MongoVersions
+from crawlfleet.config.versions.seen import SeenVersions
 from crawlfleet.crawling.frontier.worker import tend_seeds
 from crawlfleet.crawling.politeness.redis import RedisHosts
 from crawlfleet.crawling.records.redis import RedisDataQueue
@@ -134,6 +136,7 @@ class Scheduler:
         self._hosts = RedisHosts(parts.redis)
         self._usage = open_run_usage(parts)
         self._costs = MongoCosts(parts.nodes)
+        self._seen = SeenVersions(parts.config, MongoVersions(parts.nodes))
         self._orphaned = OrphanedQueues(
             bizs=RedisBizs(parts.redis),
             data=self._data,
@@ -245,8 +248,7 @@ class Scheduler:
             done["seeded"] = self._verbs.tend_seeds(
                 self._seeding, tree, self._parts.now(), time_left
             )
-        with faults.within(TickPart.BIZS, "the bizs could not be announced"):
-            done["strays"] = self._verbs.announce_bizs(self._orphaned, tree, self._parts.now())
+        self._announce(tree, done)
         self._clock.sync()
         with faults.within(TickPart.WATCH, "dead workers could not be reaped"):
             reaper = open_reaper(self._recovery, self._hosts)
@@ -269,6 +271,13 @@ class Scheduler:
             self._run_in_time(tree, name, ran_at, until, time_left, done)
         self._parts.log.info("ticked", extra=done)
         return done
+
+    def _announce(self, tree: Tree, done: dict[str, int]) -> None:
+        """Announce the bizs, and keep the configuration's version where nobody has."""
+        with self._faults.within(TickPart.BIZS, "the bizs could not be announced"):
+            done["strays"] = self._verbs.announce_bizs(self._orphaned, tree, self._parts.now())
+        with self._faults.within(TickPart.BIZS, "the configuration's version could not be kept"):
+            self._seen.keep(self._parts.now())
 
     def _learn(self, time_left: Callable[[], float]) -> int:
         """Learn from runs that have ended; sum up the accounts of workers that are over."""

@@ -1,11 +1,16 @@
-"""The services that manage and remove tenants, as the router opens them."""
+"""The services that change tenants and the configuration, as the router opens them."""
 
 from pathlib import Path
 
 from crawlfleet.apps.context import Parts
 from crawlfleet.config.documents.biz import Tree
 from crawlfleet.config.redis import RedisRevisions
+from crawlfleet.config.versions.mongo import MongoVersions
 from crawlfleet.fleet.redis.registry import RedisFailureDetector
+from crawlfleet.jobs.mongo.store import MongoJobs
+from crawlfleet.jobs.schedules.mongo import MongoSchedules
+from crawlfleet.streams.subscriptions.mongo import MongoSubscriptions
+from crawlfleet.tenancy.configuration import Configuration
 from crawlfleet.tenancy.keys import KeyFile
 from crawlfleet.tenancy.mongo import MongoInventory
 from crawlfleet.tenancy.redis import RedisInventory
@@ -27,6 +32,19 @@ def open_tenants(parts: Parts, locks: RedisFailureDetector) -> Tenants:
         keys=KeyFile(Path(settings.keys_file)) if settings.keys_file else None,
         locks=locks,
         revisions=RedisRevisions(parts.redis),
+    )
+
+
+def open_configuration(parts: Parts, tenants: Tenants, versions: MongoVersions) -> Configuration:
+    """Open the service that changes the configuration over the parts of an environment."""
+    return Configuration(
+        tenants,
+        versions,
+        trials=parts.trials,
+        queue=parts.queue,
+        jobs=MongoJobs(parts.nodes),
+        schedules=MongoSchedules(parts.nodes),
+        subscriptions=MongoSubscriptions(parts.nodes),
     )
 
 

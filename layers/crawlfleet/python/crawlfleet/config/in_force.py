@@ -14,7 +14,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -91,6 +91,7 @@ class SsmConfig:
     _refused: Refused | None = field(default=None, init=False)
     _readings: dict[str, Reading] = field(default_factory=dict, init=False)
     _revision: str | None = field(default=None, init=False)
+    _stored: tuple[str, Mapping[str, str]] = field(default=("", {}), init=False)
     _looked_at: float | None = field(default=None, init=False)
     _wait: float = field(default=0.0, init=False)
     _failures: int = field(default=0, init=False)
@@ -132,6 +133,16 @@ class SsmConfig:
         if self._tree is None:
             raise self._first_failure()
         return self._tree
+
+    def stored(self) -> tuple[str, Mapping[str, str]]:
+        """Return the newest revision that was read, and its documents as they were pushed.
+
+        Raises:
+            ConfigError: as :meth:`current` does.
+            StoreUnavailableError: as :meth:`current` does.
+        """
+        self.current()
+        return self._stored
 
     def follow(self) -> None:
         """Look what is new, so that whoever calls :meth:`current` meanwhile waits for nobody.
@@ -257,7 +268,7 @@ class SsmConfig:
         if verdict.tree is None:
             raise errors.ConfigError(problems)
         self._tree = msgspec.structs.replace(verdict.tree, pools=frozenset(self.pools))
-        self._revision = revision
+        self._revision, self._stored = revision, (revision, stored.documents)
 
     def _report(self, revision: str, problems: tuple[errors.Problem, ...]) -> None:
         refused = Refused(revision=revision, problems=problems) if problems else None

@@ -180,11 +180,23 @@ def name_revision(standing: str | None, now: datetime, digest: str) -> str:
     >>> name_revision("20260301T120000.007Z-ab", datetime(2026, 3, 1, 11, tzinfo=UTC), "cd")
     '20260301T120000.008Z-cd'
     """
-    before = _MADE_AT.match(standing or "")
-    if before is not None:
-        made = datetime.strptime(before[0], REVISION_TIME).replace(tzinfo=UTC)
+    made = made_at(standing or "")
+    if made is not None:
         now = max(now.astimezone(UTC), made + timedelta(milliseconds=1))
     return f"{now.strftime(REVISION_TIME)[:-3]}Z-{digest}"
+
+
+def made_at(revision: str) -> datetime | None:
+    """Return when a revision was made, by its name; None where that does not tell.
+
+    >>> made_at("20260301T120000.007Z-ab"), made_at("mine")
+    (datetime.datetime(2026, 3, 1, 12, 0, 0, 7000, tzinfo=datetime.timezone.utc), None)
+    """
+    found = _MADE_AT.match(revision)
+    try:
+        return datetime.strptime(found[0], REVISION_TIME).replace(tzinfo=UTC) if found else None
+    except ValueError:  # digits that are no time
+        return None
 
 
 def is_older(revision: str, other: str) -> bool:

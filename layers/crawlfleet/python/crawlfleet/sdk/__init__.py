@@ -43,6 +43,16 @@ from crawlfleet.sdk.seeds import SeedOffer, Seeds
 from crawlfleet.sdk.spiders import Spider, SpiderVersion
 from crawlfleet.sdk.transport import Retries, Timeouts
 from crawlfleet.wire import ProblemDocument
+from crawlfleet.wire.configuration import (
+    ConfigChanged,
+    ConfigContent,
+    ConfigDifference,
+    ConfigDifferencesAnswer,
+    ConfigDocument,
+    ConfigDocumentsAnswer,
+    ConfigVersion,
+    TouchedBiz,
+)
 from crawlfleet.wire.costs import Band, BizCost, Cost, CostsAnswer, DayCost, Forecast, Took
 from crawlfleet.wire.dead_letters import DeadLetter, Sample, SiteAnswer
 from crawlfleet.wire.deliveries import (
@@ -136,7 +146,14 @@ __all__ = [
     "CeilingUse",
     "Changed",
     "Client",
+    "ConfigChanged",
+    "ConfigContent",
+    "ConfigDifference",
+    "ConfigDifferencesAnswer",
+    "ConfigDocument",
+    "ConfigDocumentsAnswer",
     "ConfigError",
+    "ConfigVersion",
     "ConflictError",
     "Conversation",
     "ConversationTurn",
@@ -231,6 +248,7 @@ __all__ = [
     "TimelineEvent",
     "Timeouts",
     "Took",
+    "TouchedBiz",
     "TransitionAnswer",
     "TriedField",
     "TriedFilter",

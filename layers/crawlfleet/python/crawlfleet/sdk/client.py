@@ -5,6 +5,7 @@ from typing import Self
 
 from crawlfleet import __version__
 from crawlfleet.sdk.address import find_address
+from crawlfleet.sdk.configuration import ConfigCalls
 from crawlfleet.sdk.dead_letters import DeadLetterCalls
 from crawlfleet.sdk.deliveries import DeliveryCalls
 from crawlfleet.sdk.fleet import FleetCalls
@@ -32,6 +33,7 @@ class Client(
     JobCalls,
     FleetCalls,
     TenantCalls,
+    ConfigCalls,
 ):
     """A client of one Crawlfleet API.
 

@@ -31,6 +31,7 @@ BY_FIELD: Final = {
     "subscriptions": "tenant",
     "stream_deliveries": "tenant",
     "stream_receivers": "tenant",
+    "config_changes": "tenant",
 }
 #: Whose readers are told that documents went, by a number in another collection.
 _NUMBERED: Final = "subscriptions"
@@ -39,6 +40,7 @@ OF_THE_FLEET: Final = frozenset(
     {
         *("schedule_looks", "incident_desk", "worker_numbers", "pools"),
         *("subscription_numbers", "stream_items", "stream_cursors", "stream_feeds"),
+        *("config_versions", "config_newest"),
     }
 )
 #: The kinds of a biz's collections, by what their names end with; any other has requests.

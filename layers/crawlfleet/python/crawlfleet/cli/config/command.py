@@ -33,6 +33,7 @@ from crawlfleet.cli.config.changes import (
     warn_of_resolvers,
     with_remedies,
 )
+from crawlfleet.cli.config.versions import COMMANDS
 from crawlfleet.cli.config_folder import file_of, read_folder, scan_folder, write_folder
 from crawlfleet.cli.console import Exit, counted, note
 from crawlfleet.cli.failures import NamingGroup
@@ -204,7 +205,11 @@ _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 
 @click.group(cls=NamingGroup)
 def config() -> None:
-    """Check, push, pull and compare the configuration of a stage."""
+    """Check, push, pull, compare and take back the configuration of a stage."""
+
+
+for _command in COMMANDS:
+    config.add_command(_command)
 
 
 @config.command()

@@ -11,6 +11,7 @@ from msgspec.structs import force_setattr, replace
 
 from crawlfleet.config.documents import policies
 from crawlfleet.config.documents.ceilings import Ceilings
+from crawlfleet.config.documents.history import HistoryTerms
 from crawlfleet.config.documents.prices import Price, PriceTerms
 from crawlfleet.config.documents.quota import Quotas, UserName
 from crawlfleet.config.documents.removal import Moment, Removing
@@ -371,7 +372,8 @@ class Stage(Document, frozen=True, kw_only=True):
     need. ``reading`` bounds the process in which a worker reads pages.
     With ``bidding`` a job waits for a worker that it suits; without it any worker takes it.
     ``prices`` say what the stage pays, where that is not the list price of its region. ``streams``
-    are the channels that tenants may subscribe to, and where subscriptions may deliver.
+    are the channels that tenants may subscribe to, and where subscriptions may deliver. ``history``
+    bounds what is kept of earlier configurations.
     """
 
     home_node: Slug = "main"
@@ -400,6 +402,7 @@ class Stage(Document, frozen=True, kw_only=True):
     bidding: policies.BiddingTerms | None = None
     prices: PriceTerms = PriceTerms()
     streams: StreamTerms = StreamTerms()
+    history: HistoryTerms = HistoryTerms()
 
     def may_ask(self, port: int) -> bool:
         """Tell whether a site may be asked at this port.

@@ -122,10 +122,11 @@ class Try(msgspec.Struct, frozen=True, array_like=True, tag="try"):
 
 
 class Check(msgspec.Struct, frozen=True, array_like=True, tag="check"):
-    """List the errors of a rule that is in no document yet."""
+    """List the errors of a rule, or of a ``spider``, that is in no document yet."""
 
     number: int
     rule: bytes
+    spider: bool = False
 
 
 Question: TypeAlias = ByRule | Open | Next | Close | Try | Check
@@ -173,7 +174,7 @@ class Tried(msgspec.Struct, frozen=True, array_like=True, tag="tried"):
 
 
 class Checked(msgspec.Struct, frozen=True, array_like=True, tag="checked"):
-    """A rule's errors."""
+    """The errors of a rule or a spider."""
 
     number: int
     problems: tuple[Problem, ...]

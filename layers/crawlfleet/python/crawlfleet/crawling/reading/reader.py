@@ -140,9 +140,10 @@ class PageReader:
         trial = replace(answer.trial, records=answer.records)
         return _masked_trial(trial, mask) if mask else trial
 
-    async def checked(self, rule: Rule) -> list[Problem]:
-        """List the errors that parsers find in a rule; raises as :meth:`tried`."""
-        question = messages.Check(self._readers.number(), messages.written(rule))
+    async def checked(self, reader: Rule | Spider) -> list[Problem]:
+        """List the errors that parsers find in a rule or a spider; raises as :meth:`tried`."""
+        is_spider = isinstance(reader, Spider)
+        question = messages.Check(self._readers.number(), messages.written(reader), is_spider)
         answer = await self._answer(question, b"")
         if not isinstance(answer, messages.Checked):
             raise failure_of(answer)

@@ -41,7 +41,7 @@ class PageReaders:
     extractor: RuleExtractor
     executors: SpiderExecutors
     try_page: Callable[[Rule | Spider, Page, Body, Owner], Trial]
-    check: Callable[[Rule], list[Problem]]
+    check: Callable[[Rule | Spider], list[Problem]]
 
 
 @dataclass(slots=True)
@@ -95,7 +95,8 @@ class Answering:
             )
             return messages.written_trial(number, time.thread_time() - started, trial)
         if isinstance(question, messages.Check):
-            problems = self._readers.check(self._rule(question.rule))
+            reader_of = self._spider if question.spider else self._rule
+            problems = self._readers.check(reader_of(question.rule))
             clean = messages.clean
             plain = tuple(Problem(clean(one.field), clean(one.message)) for one in problems)
             return messages.answered(messages.Checked(number, plain))

@@ -69,19 +69,23 @@ class Confidential(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return "Confidential(...)"
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Question(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """A step of a trial: a rule or a spider, and a page or where to fetch it.
 
     ``name`` is the reader's in its biz; a rule that was sent along has none, and is checked first.
     The step takes ``seconds`` at most, its downloads ``fetch_seconds``. ``with_slot`` lets it send
     one request: the first of those that it has to wait for. ``followed`` are the redirects behind
     it, by the URL that they began with. ``robots`` is the robots.txt of the ``origin`` that is
-    asked next, None where the fleet has none of it.
+    asked next, None where the fleet has none of it. With ``checks`` errors of the rule or spider
+    are all that is asked for.
     """
 
     tenant: str
     biz: str
     terms: Terms
+    checks: bool = False
     name: str = ""
     rule: Rule | None = None
     spider: Spider | None = None

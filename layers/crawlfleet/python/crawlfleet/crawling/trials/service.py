@@ -124,6 +124,8 @@ class TrialRunner:
     async def _tried(
         self, question: Question, reader: Rule | Spider, leased: LeasedRequest, step: Step
     ) -> Tried:
+        if question.checks:
+            return Tried(mistakes=_reported(await self.reader.checked(reader)))
         if isinstance(reader, Rule) and not question.name and not question.with_slot:
             mistakes = await self._errors(reader, question.terms.readers)
             if mistakes:

@@ -1,0 +1,243 @@
+"""Change the configuration by calls: checked first, tried without writing, kept as versions.
+
+A change is one push, made of what stands at that moment, for the revision that its caller has seen.
+The version that it replaces is kept before anything is written, so that nothing is changed which
+could not be told of, and undone, later. One change goes at a time, those of tenants among them.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from crawlfleet.config import publishing
+from crawlfleet.config.documents.biz import Biz, Stage
+from crawlfleet.config.editing import Difference, differences
+from crawlfleet.config.loading import shape_of
+from crawlfleet.config.publishing import Plan
+from crawlfleet.config.validation import unchecked
+from crawlfleet.config.versions.models import Note, owner_of
+from crawlfleet.config.versions.mongo import MongoVersions
+from crawlfleet.crawling.trials.checking import ReaderChecks
+from crawlfleet.crawling.trials.remote import Trials
+from crawlfleet.jobs.mongo.lists import JobLists
+from crawlfleet.jobs.schedules.mongo import MongoSchedules
+from crawlfleet.kernel.errors import (
+    ConfigError,
+    ConflictError,
+    CrawlfleetError,
+    InvalidRequestError,
+    Problem,
+    StoreConflictError,
+    StoreUnavailableError,
+)
+from crawlfleet.kernel.log import warn
+from crawlfleet.kernel.names import CONFIG_STAGE
+from crawlfleet.kernel.queue_key import QueueKey
+from crawlfleet.kernel.validation import decode
+from crawlfleet.requests.queue.redis.queue import RedisQueue
+from crawlfleet.streams.subscriptions.mongo import MongoSubscriptions
+from crawlfleet.tenancy.own_edits import refusals
+from crawlfleet.tenancy.service import Tenants
+
+#: Bizs whose open work a change tells of, and subscriptions of one that are counted.
+MOST_TOUCHED: Final = 50
+_MOST_COUNTED: Final = 1_000
+#: Makes the documents that are wanted of those that stand.
+Wanted = Callable[[Mapping[str, str]], Mapping[str, str]]
+
+
+class Touched(msgspec.Struct, frozen=True, kw_only=True):
+    """The open work of a biz whose document changes."""
+
+    tenant: str
+    biz: str
+    requests: int
+    jobs: int
+    schedules: int
+    subscriptions: int
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """A change that was made, or tried: its revision, or the standing one, and what differs.
+
+    ``bizs`` are those that it changes, of which ``touched`` are the first.
+    """
+
+    revision: str
+    differences: tuple[Difference, ...]
+    touched: tuple[Touched, ...]
+    bizs: int
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The configuration of a stage as calls change it."""
+
+    tenants: Tenants
+    versions: MongoVersions
+    _: KW_ONLY
+    trials: Trials
+    queue: RedisQueue
+    jobs: JobLists
+    schedules: MongoSchedules
+    subscriptions: MongoSubscriptions
+
+    def change(
+        self,
+        wanted: Wanted,
+        now: datetime,
+        *,
+        expected: str | None,
+        tenant: str | None,
+        note: Note,
+        dry_run: bool = False,
+        checks_readers: bool = True,
+    ) -> Outcome:
+        """Make a change, or with ``dry_run`` tell what it would do; for operators or a ``tenant``.
+
+        Raises:
+            InvalidRequestError: what is wanted is wrong, or none of the tenant's; names each field.
+            ConflictError: the stage is not at the ``expected`` revision any more, or functions may
+                write no configuration here.
+            StoreUnavailableError: a store does not answer; what was written is not announced.
+        """
+        if dry_run:
+            plan = self._planned(wanted, now, expected, tenant, checks_readers=checks_readers)
+            return self._outcome(plan, plan.revision or "", written=False)
+        self.tenants.key_store()
+        with self.tenants.locked():
+            plan = self._planned(wanted, now, expected, tenant, checks_readers=checks_readers)
+            if not (plan.put or plan.deleted):
+                return self._outcome(plan, plan.revision or "", written=False)
+            outcome = self._outcome(plan, "", written=True)
+            terms = _stage_of(plan.wanted()).history
+            if plan.revision is not None:
+                self.versions.keep(plan.revision, plan.stored.documents, now, terms)
+            try:
+                written = publishing.carry_out(self.tenants.ssm, self.tenants.stage, plan, now=now)
+            except StoreConflictError as error:
+                said = "somebody else pushed meanwhile; look at it, and ask again"
+                raise ConflictError(said) from error
+            with suppress(StoreUnavailableError, ConfigError):
+                self.tenants.revisions.look(written.revision)
+            try:
+                self.versions.keep(written.revision, plan.wanted(), now, terms, note)
+            except CrawlfleetError as error:  # it is in force: the scheduler keeps what it sees
+                warn("a version of the configuration was kept without who made it", error)
+        return msgspec.structs.replace(outcome, revision=written.revision)
+
+    def _planned(
+        self,
+        wanted: Wanted,
+        now: datetime,
+        expected: str | None,
+        tenant: str | None,
+        *,
+        checks_readers: bool,
+    ) -> Plan:
+        """Plan a change; whatever forbids it is raised."""
+
+        def wanted_of(
+            standing: Mapping[str, str], _given: Mapping[str, str], **_: bool
+        ) -> dict[str, str]:
+            return publishing.wanted_of(standing, dict(wanted(standing)), delete=True)
+
+        known = _readers(self.tenants.documents()) if checks_readers else frozenset()
+        checks = ReaderChecks(self.trials, known)
+        try:
+            plan = publishing.plan(
+                self.tenants.ssm,
+                self.tenants.stage,
+                {},
+                check_reader=checks if checks_readers else unchecked,
+                now=now,
+                wanted_of=wanted_of,
+            )
+        except ConfigError as error:
+            raise _refused(error, tenant) from error
+        if checks.failure is not None:
+            raise checks.failure
+        if expected is not None and plan.revision != expected:
+            said = f"the configuration is at revision {plan.revision}, not {expected[:100]!r}"
+            raise ConflictError(f"{said}: look at what changed, and ask again")
+        if tenant is not None and (problems := list(refusals(tenant, plan.before, plan.after))):
+            raise InvalidRequestError(problems)
+        return plan
+
+    def _outcome(self, plan: Plan, revision: str, *, written: bool) -> Outcome:
+        paths = sorted(plan.before.keys() | plan.after.keys())
+        bizs = [path for path in paths if shape_of(path) is Biz]
+        return Outcome(
+            revision=revision,
+            differences=tuple(differences(plan.before, plan.after)),
+            touched=tuple(self._touched(plan, path) for path in bizs[:MOST_TOUCHED]),
+            bizs=len(bizs),
+            written=written,
+        )
+
+    def _touched(self, plan: Plan, path: str) -> Touched:
+        _, tenant, name = path.split("/")
+        biz = decode(plan.before.get(path) or plan.after[path], Biz)[0] or Biz()
+        depth = self.queue.depth(QueueKey(tenant, name, biz.queue))
+        found = self.subscriptions.of_biz(tenant, name, None, _MOST_COUNTED)
+        return Touched(
+            tenant=tenant,
+            biz=name,
+            requests=depth.queued + depth.leased + depth.delayed,
+            jobs=self.jobs.count_open(tenant, name),
+            schedules=self.schedules.count(tenant, name),
+            subscriptions=len(found),
+        )
+
+
+def restored(
+    standing: Mapping[str, str], earlier: Mapping[str, str], *, tenant: str | None, path: str | None
+) -> dict[str, str]:
+    """Return the documents with those of an earlier version put back: all, one, or a tenant's bizs.
+
+    >>> restored({"stage": "1", "tenants/a": "2"}, {"stage": "0"}, tenant=None, path="stage")
+    {'tenants/a': '2', 'stage': '0'}
+    """
+
+    def goes_back(at: str) -> bool:
+        if path is not None:
+            return at == path
+        return tenant is None or (shape_of(at) is Biz and owner_of(at) == tenant)
+
+    stays = {at: text for at, text in standing.items() if not goes_back(at)}
+    return stays | {at: text for at, text in earlier.items() if goes_back(at)}
+
+
+def _refused(error: ConfigError, tenant: str | None) -> CrawlfleetError:
+    """Tell of a refusal what concerns who asks: a tenant is not told of others' documents."""
+    if tenant is None:
+        return InvalidRequestError(error.problems)
+    own = [one for one in error.problems if owner_of(_path_in(one)) == tenant]
+    if own:
+        return InvalidRequestError(own)
+    return ConflictError("the configuration as a whole would be refused: ask an operator")
+
+
+def _path_in(problem: Problem) -> str:
+    path = problem.field.partition(": ")[0]
+    return path if shape_of(path) is not None else CONFIG_STAGE
+
+
+def _readers(documents: Mapping[str, str]) -> frozenset[str]:
+    """Return the versions of all rules and spiders that stand, which were checked before."""
+    bizs = (decode(text, Biz)[0] for path, text in documents.items() if shape_of(path) is Biz)
+    return frozenset(
+        reader.version
+        for biz in bizs
+        if biz is not None
+        for reader in (*biz.rules.values(), *biz.spiders.values())
+    )
+
+
+def _stage_of(documents: Mapping[str, str]) -> Stage:
+    return decode(documents.get(CONFIG_STAGE, "{}"), Stage)[0] or Stage()
