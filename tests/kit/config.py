@@ -55,6 +55,14 @@ from crawlfleet.config.documents.stage import (
     Thresholds,
 )
 from crawlfleet.config.documents.streams import Channel, ItemFields
+from crawlfleet.config.editing import (
+    MOST_KEYS,
+    Edit,
+    address_in,
+    content_at,
+    differences,
+    edited,
+)
 from crawlfleet.config.in_force import (
     LOOK_SECONDS,
     MAX_POLL_SECONDS,

@@ -135,7 +135,7 @@ class SsmConfig:
         return self._tree
 
     def stored(self) -> tuple[str, Mapping[str, str]]:
-        """Return the newest revision that was read, and its documents as they were pushed.
+        """Return the newest revision that was read whole, and its documents as they were pushed.
 
         Raises:
             ConfigError: as :meth:`current` does.
@@ -268,7 +268,9 @@ class SsmConfig:
         if verdict.tree is None:
             raise errors.ConfigError(problems)
         self._tree = msgspec.structs.replace(verdict.tree, pools=frozenset(self.pools))
-        self._revision, self._stored = revision, (revision, stored.documents)
+        self._revision = revision
+        if not stored.problems:
+            self._stored = revision, stored.documents
 
     def _report(self, revision: str, problems: tuple[errors.Problem, ...]) -> None:
         refused = Refused(revision=revision, problems=problems) if problems else None
