@@ -10,7 +10,7 @@ import msgspec
 from aws_lambda_powertools.event_handler import Response
 
 from crawlfleet import __version__
-from crawlfleet.api.examples import EXAMPLES
+from crawlfleet.api.meanings.examples import EXAMPLES
 from crawlfleet.api.meanings.fields import meaning_of
 from crawlfleet.api.requests import SubmittedView
 from crawlfleet.api.responses import CONTENT_TYPE, JSON

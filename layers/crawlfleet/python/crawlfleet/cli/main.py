@@ -100,7 +100,7 @@ COMMANDS: Final[Mapping[str, Place]] = {
     "cost": Place("spending.costs", "cost", "Show what work costs; by line, biz and day."),
     "demands": Place("demands", "demands", "Show what the runs of spiders take of a worker."),
     "config": Place(
-        "config.command", "config", "Check, push, pull and compare the configuration of a stage."
+        "config.command", "config", "Check, push, pull, compare and take back the configuration."
     ),
     "rule": Place("rules.command", "rule", "Try rules before they are in force."),
     "import": Place("scrapy_import", "import_", "Take over what another crawler has queued."),

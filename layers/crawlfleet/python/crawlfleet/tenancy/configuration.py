@@ -230,13 +230,13 @@ def _path_in(problem: Problem) -> str:
 
 def _readers(documents: Mapping[str, str]) -> frozenset[str]:
     """Return the versions of all rules and spiders that stand, which were checked before."""
-    bizs = (decode(text, Biz)[0] for path, text in documents.items() if shape_of(path) is Biz)
-    return frozenset(
-        reader.version
-        for biz in bizs
-        if biz is not None
-        for reader in (*biz.rules.values(), *biz.spiders.values())
-    )
+    found: set[str] = set()
+    for path, text in documents.items():
+        biz = decode(text, Biz)[0] if shape_of(path) is Biz else None
+        if biz is not None:
+            found |= {rule.version for rule in biz.rules.values()}
+            found |= {spider.version for spider in biz.spiders.values()}
+    return frozenset(found)
 
 
 def _stage_of(documents: Mapping[str, str]) -> Stage:

@@ -18,7 +18,7 @@ from crawlfleet.kernel.validation import decode
 
 
 class May(Enum):
-    """Who may change a field of a biz: its tenant, operators, or its tenant to be stricter."""
+    """The right to change a field: the tenant's, operators', the tenant's to be stricter."""
 
     TENANT = auto()
     STRICTER = auto()

@@ -205,7 +205,7 @@ _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 
 @click.group(cls=NamingGroup)
 def config() -> None:
-    """Check, push, pull, compare and take back the configuration of a stage."""
+    """Check, push, pull, compare and take back the configuration."""
 
 
 for _command in COMMANDS:

@@ -1,4 +1,4 @@
-"""How much of the configuration's history is kept (SPEC.md A3)."""
+"""Bounds of the configuration's history in the stage document (SPEC.md A3)."""
 
 from typing import Annotated
 

@@ -1,6 +1,7 @@
 """Have rules and spiders checked by the function that carries the parsers (config.validation)."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from crawlfleet.config.documents.rule import Rule, Spider
 from crawlfleet.crawling.trials.messages import Question, Terms
@@ -9,8 +10,8 @@ from crawlfleet.kernel.errors import CrawlfleetError, InvalidRequestError, Probl
 from crawlfleet.kernel.page import Page
 
 #: Readers that one change has checked; each is an invocation. A folder of more is pushed.
-MOST_CHECKS = 100
-_NOTHING = Page(url="https://page.invalid/", status=200, headers={}, body=b"")
+MOST_CHECKS: Final = 100
+_NOTHING: Final = Page(url="https://page.invalid/", status=200, headers={}, body=b"")
 
 
 @dataclass(slots=True, eq=False)
@@ -34,13 +35,12 @@ class ReaderChecks:
             said = f"has more than {MOST_CHECKS} new rules and spiders: push it as a folder"
             self.failure = InvalidRequestError.of("changes", said)
             return []
-        is_rule = isinstance(reader, Rule)
         question = Question(
             tenant="",
             biz="",
             terms=Terms(robots_agent=""),
-            rule=reader if is_rule else None,
-            spider=None if is_rule else reader,
+            rule=reader if isinstance(reader, Rule) else None,
+            spider=reader if isinstance(reader, Spider) else None,
             page=_NOTHING,
             checks=True,
         )
