@@ -27,8 +27,8 @@ def operator(world, tmp_path, monkeypatch):
     world.end_environments()
 
 
-def push(world, **changes) -> None:
-    bizs = {"acme": {"docs": biz(**changes)}, "rival": {"docs": biz(description="Theirs.")}}
+def push(world) -> None:
+    bizs = {"acme": {"docs": biz()}, "rival": {"docs": biz(description="Theirs.")}}
     world.push(bizs, stage={"operators": [world.tenants["acme"]]})
 
 
@@ -281,6 +281,19 @@ def test_a_tenant_goes_back_with_its_own_bizs_alone(world):
     assert answer.status == 200, answer.text
     assert [one["path"] for one in answer.json["differences"]] == [path]
     assert content(world, f"{docs(world)}/description") == "Ours."
+
+
+def test_a_tenant_fills_no_more_than_its_part_of_the_history(world):
+    change(world, "stage/history", {"versions": 20})
+    path = f"{docs(world, 'rival')}/description"
+
+    first = change(world, path, "One.", key="rival")
+    second = change(world, path, "Two.", key="rival")
+    operators = change(world, path, "Three.")
+
+    assert (first.status, second.status, operators.status) == (200, 429, 200)
+    assert (second.json["limit"], second.json["allowed"]) == ("history.versions", 1)
+    assert content(world, path) == "Three."
 
 
 def test_where_functions_may_write_no_configuration_it_is_read_and_tried(world, monkeypatch):

@@ -157,7 +157,9 @@ def diff_config_versions(call: Call) -> Response[str]:
     return shown(200, answer)
 
 
-@ROUTES.add("POST", "/v1/config", ConfigChanged, problems=(404, 409, 413), body=(ConfigChange,))
+@ROUTES.add(
+    "POST", "/v1/config", ConfigChanged, problems=(404, 409, 413, 429), body=(ConfigChange,)
+)
 def change_config(call: Call) -> Response[str]:
     """Change the configuration, or try to: everything is checked, all of it is done or nothing.
 
@@ -180,7 +182,7 @@ def change_config(call: Call) -> Response[str]:
     "POST",
     "/v1/config/rollback",
     ConfigChanged,
-    problems=(404, 409, 413),
+    problems=(404, 409, 413, 429),
     body=(ConfigRollback,),
 )
 def roll_back_config(call: Call) -> Response[str]:

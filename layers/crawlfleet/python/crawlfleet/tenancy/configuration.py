@@ -8,13 +8,14 @@ could not be told of, and undone, later. One change goes at a time, those of ten
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
 
 from crawlfleet.config import publishing
 from crawlfleet.config.documents.biz import Biz, Stage
+from crawlfleet.config.documents.history import HistoryTerms
 from crawlfleet.config.editing import Difference, differences
 from crawlfleet.config.loading import shape_of
 from crawlfleet.config.publishing import Plan
@@ -26,6 +27,7 @@ from crawlfleet.crawling.trials.remote import Trials
 from crawlfleet.jobs.mongo.lists import JobLists
 from crawlfleet.jobs.schedules.mongo import MongoSchedules
 from crawlfleet.kernel.errors import (
+    BacklogFullError,
     ConfigError,
     ConflictError,
     CrawlfleetError,
@@ -46,6 +48,9 @@ from crawlfleet.tenancy.service import Tenants
 #: Bizs whose open work a change tells of, and subscriptions of one that are counted.
 MOST_TOUCHED: Final = 50
 _MOST_COUNTED: Final = 1_000
+#: The part of the versions that are kept which one tenant may make in a day.
+PART: Final = 20
+_DAY: Final = timedelta(days=1)
 #: Makes the documents that are wanted of those that stand.
 Wanted = Callable[[Mapping[str, str]], Mapping[str, str]]
 
@@ -102,6 +107,7 @@ class Configuration:
 
         Raises:
             InvalidRequestError: what is wanted is wrong, or none of the tenant's; names each field.
+            BacklogFullError: the tenant has made its part of the versions that are kept.
             ConflictError: the stage is not at the ``expected`` revision any more, or functions may
                 write no configuration here.
             StoreUnavailableError: a store does not answer; what was written is not announced.
@@ -116,6 +122,8 @@ class Configuration:
                 return self._outcome(plan, plan.revision or "", written=False)
             outcome = self._outcome(plan, "", written=True)
             terms = _stage_of(plan.wanted()).history
+            if tenant is not None:
+                self._check_room(tenant, now, terms)
             if plan.revision is not None:
                 self.versions.keep(plan.revision, plan.stored.documents, now, terms)
             try:
@@ -130,6 +138,19 @@ class Configuration:
             except CrawlfleetError as error:  # it is in force: the scheduler keeps what it sees
                 warn("a version of the configuration was kept without who made it", error)
         return msgspec.structs.replace(outcome, revision=written.revision)
+
+    def _check_room(self, tenant: str, now: datetime, terms: HistoryTerms) -> None:
+        """Let no tenant fill the history that it shares with all others."""
+        made, most = self.versions.made_since(tenant, now - _DAY), max(1, terms.versions // PART)
+        if made >= most:
+            raise BacklogFullError(
+                f"{tenant} has made {made:,} versions of the configuration within a day, the most "
+                "that it may: put several changes into one call",
+                retry_after_seconds=_DAY / timedelta(seconds=1) / most,
+                limit="history.versions",
+                used=made,
+                allowed=most,
+            )
 
     def _planned(
         self,

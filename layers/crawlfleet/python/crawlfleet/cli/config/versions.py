@@ -81,7 +81,7 @@ def changes(
 @_revision
 @_why
 @_dry_run
-@console.with_api("path")
+@console.with_api()
 def put(
     fleet: "Client",
     path: str,

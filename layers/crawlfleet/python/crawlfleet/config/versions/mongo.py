@@ -98,6 +98,12 @@ class MongoVersions:
                 self._prune(now, terms)
             return is_new
 
+    def made_since(self, tenant: str, since: datetime) -> int:
+        """Count the versions that a tenant's keys have made since some time."""
+        match = {"_id": {"$gte": models.order_of("", since)}, "by": tenant}
+        with border():
+            return self._versions().count_documents(match)
+
     def find(self, revision: str, tenant: str | None) -> Version:
         """Return a version.
 
