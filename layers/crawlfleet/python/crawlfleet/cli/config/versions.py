@@ -74,6 +74,7 @@ def changes(
 
 
 @click.command()
+@click.argument("path")
 @click.argument(
     "file", type=click.Path(path_type=Path, dir_okay=False, exists=True), required=False
 )
