@@ -12,10 +12,12 @@ from tests.kit.fleet import RedisWorkers
 from tests.kit.mongo_nodes import NodesOnOneServer
 from tests.kit.redis import RedisConnection, ServerClock
 from tests.kit.streams import (
+    WHOLE,
     MongoAccepting,
     MongoCursors,
     NdjsonReader,
     RedisHolds,
+    Source,
     Stores,
     StreamClient,
     StreamRunner,
@@ -109,6 +111,12 @@ async def runner_of(
             terms=urls if isinstance(urls, Channels) else Channels(urls),
             open_reader=open_reader,
         )
+
+
+def long_known(redis: RedisConnection, channel: str) -> None:
+    """Have Redis know a channel, which is read whole, since yesterday: it is granted at once."""
+    yesterday = RedisHolds(redis, clock=lambda: datetime.now(UTC) - timedelta(days=1))
+    assert yesterday.take(Source(channel, WHOLE).name, "nobody").fence is None
 
 
 def known(redis: RedisConnection, *workers: str, fleet: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from crawlfleet.kernel.errors import ConfigError
 from infra.local.stream_server import StreamServer
 from tests.contract.streams.feed_site import Site, opened
+from tests.contract.streams.streaming import long_known
 from tests.functions.http import ask
 from tests.kit.apps import StreamReaders
 from tests.kit.kernel import names
@@ -46,6 +47,7 @@ def test_what_is_subscribed_to_is_read_and_kept(world: World, secret: str, caplo
             assert (made.status, made.json["state"]) == (200, "active")
 
             ended: list[int] = []
+            long_known(world.own.redis, "wire")
             readers = StreamReaders(world.own)
             reading = asyncio.ensure_future(readers.run(lambda: bool(ended)))
             await until(lambda: server.open)
@@ -77,6 +79,7 @@ def test_what_is_subscribed_to_is_delivered(world: World) -> None:
             assert made.status == 200, made.text
 
             ended: list[int] = []
+            long_known(world.own.redis, "wire")
             readers = StreamReaders(world.own)
             reading = asyncio.ensure_future(readers.run(lambda: bool(ended)))
             await until(lambda: server.open)
@@ -112,6 +115,7 @@ def test_posts_of_x_that_are_subscribed_to_are_read_by_rules_made_of_the_filters
             assert (made.status, made.json["state"]) == (200, "active")
 
             ended: list[int] = []
+            long_known(world.own.redis, "posts")
             readers = StreamReaders(world.own)
             reading = asyncio.ensure_future(readers.run(lambda: bool(ended)))
             await until(lambda: server.open)
