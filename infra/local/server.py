@@ -147,6 +147,7 @@ def local_function(
             "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
             "POWERTOOLS_TRACE_DISABLED": "true",
             "POWERTOOLS_SERVICE_NAME": spec.name,
+            **({names.ENV_WRITES_CONFIG: "yes"} if spec.name == names.ROUTER else {}),
             "TZ": "UTC",
             **wanted,
             **leaving,

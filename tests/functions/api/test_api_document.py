@@ -96,6 +96,7 @@ def an_own_version(world: World) -> str:
 
 def test_everything_documented_answers(world, document, tmp_path, monkeypatch):
     monkeypatch.setenv(names.ENV_KEYS_FILE, str(tmp_path / "keys.json"))
+    monkeypatch.setenv(names.ENV_WRITES_CONFIG, "yes")
     world.end_environments()
     bizs = default_bizs()
     own = {"pending": ["held"], "held": ["pending"]}

@@ -16,11 +16,9 @@ TICK = {"source": "aws.events", "detail-type": "Scheduled Event"}
 
 
 @pytest.fixture(autouse=True)
-def operator(world, tmp_path, monkeypatch):
+def operator(world, monkeypatch):
     """A stage whose router may write the configuration, and where acme is the operator."""
-    file = tmp_path / "keys.json"
-    file.write_text("{}")
-    monkeypatch.setenv(names.ENV_KEYS_FILE, str(file))
+    monkeypatch.setenv(names.ENV_WRITES_CONFIG, "yes")
     world.end_environments()
     push(world)
     yield
@@ -297,7 +295,7 @@ def test_a_tenant_fills_no_more_than_its_part_of_the_history(world):
 
 
 def test_where_functions_may_write_no_configuration_it_is_read_and_tried(world, monkeypatch):
-    monkeypatch.delenv(names.ENV_KEYS_FILE)
+    monkeypatch.delenv(names.ENV_WRITES_CONFIG)
     world.end_environments()
 
     tried = change(world, f"{docs(world)}/description", "New.", dry_run=True)

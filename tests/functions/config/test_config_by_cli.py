@@ -15,11 +15,9 @@ RULE = "fields:\n  name: {css: h1}\n"
 
 
 @pytest.fixture(autouse=True)
-def operator(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def operator(world: World, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A stage whose router may write the configuration, and where acme is the operator."""
-    file = tmp_path / "keys.json"
-    file.write_text("{}")
-    monkeypatch.setenv(names.ENV_KEYS_FILE, str(file))
+    monkeypatch.setenv(names.ENV_WRITES_CONFIG, "yes")
     world.end_environments()
     bizs = {"acme": {"docs": biz()}, "rival": {"docs": biz()}}
     world.push(bizs, stage={"operators": [world.tenants["acme"]]})

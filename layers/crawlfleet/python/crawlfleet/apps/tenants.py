@@ -40,6 +40,7 @@ def open_configuration(parts: Parts, tenants: Tenants, versions: MongoVersions) 
     return Configuration(
         tenants,
         versions,
+        is_writable=parts.settings.writes_config,
         trials=parts.trials,
         queue=parts.queue,
         jobs=MongoJobs(parts.nodes),

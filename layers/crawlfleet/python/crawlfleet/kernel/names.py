@@ -81,6 +81,8 @@ ENV_SCRAPY_PACKAGES: Final = "CRAWLFLEET_SCRAPY_PACKAGES"
 ENV_EXTRA_PACKAGES: Final = "CRAWLFLEET_EXTRA_PACKAGES"
 #: ``DEBUG``, ``INFO``, ``WARNING`` or ``ERROR``.
 ENV_LOG_LEVEL: Final = "CRAWLFLEET_LOG_LEVEL"
+#: Set where calls may change the configuration: of a local cloud's router; unset on AWS.
+ENV_WRITES_CONFIG: Final = "CRAWLFLEET_WRITES_CONFIG"
 
 
 def function_name(stage: str, function: str) -> str:

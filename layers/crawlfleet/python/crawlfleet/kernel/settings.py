@@ -57,6 +57,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     Manager. Functions are names or ARNs, ``consumer_ceiling`` is the most invocations of the
     consumer at once that the stage may be given. Topics are ARNs of SNS, or None.
     ``starts_queue`` is the URL of the queue of events that start spiders, or None.
+    With ``writes_config`` calls change the configuration.
     ``scrapy_packages`` are the operator's, whose spiders may be named. ``pools`` are those beside
     the usual one, ``pool`` is this consumer's. Downloads leave by ``source_address``; None is any.
     ``home_region`` has parameters and secrets; None is the function's own. ``plain_stores`` are
@@ -86,6 +87,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     home_region: str | None = None
     xray_daemon: str | None = None
     otlp_endpoint: str | None = None
+    writes_config: bool = False
     plain_stores: tuple[str, ...] = ()
 
     @classmethod
@@ -135,6 +137,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             home_region=read(names.ENV_HOME_REGION, _is(_REGION, "region of AWS")) or None,
             xray_daemon=read(names.ENV_XRAY_DAEMON, _place_error) or None,
             otlp_endpoint=read(names.ENV_OTLP_ENDPOINT, _is(_WEB, "http or https address")) or None,
+            writes_config=bool(read(names.ENV_WRITES_CONFIG, lambda _: None)),
         )
         if reader.problems:
             raise ConfigError(reader.problems)

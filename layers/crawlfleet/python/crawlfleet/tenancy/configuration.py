@@ -81,11 +81,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The configuration of a stage as calls change it."""
+    """The configuration of a stage as calls change it, where functions may write it."""
 
     tenants: Tenants
     versions: MongoVersions
     _: KW_ONLY
+    is_writable: bool
     trials: Trials
     queue: RedisQueue
     jobs: JobLists
@@ -115,7 +116,9 @@ class Configuration:
         if dry_run:
             plan = self._planned(wanted, now, expected, tenant, checks_readers=checks_readers)
             return self._outcome(plan, plan.revision or "", written=False)
-        self.tenants.key_store()
+        if not self.is_writable:
+            said = "functions of this stage may not write the configuration: `crawlfleet config "
+            raise ConflictError(f"{said}push` does; `dry_run` tells what would change")
         with self.tenants.locked():
             plan = self._planned(wanted, now, expected, tenant, checks_readers=checks_readers)
             if not (plan.put or plan.deleted):

@@ -75,28 +75,38 @@ class MongoVersions:
             order = models.order_of(revision, now)
 
             def write(session: ClientSession) -> bool:
-                before = self._newest().find_one_and_update(
-                    {"_id": _NEWEST}, {"$max": {"order": order}}, upsert=True, session=session
-                )
-                if before is not None and before["order"] >= order:
-                    return False
-                known = {one["_id"]: one["digest"] for one in self._latest({}, session)}
-                changes = models.changes_between(known, documents)
                 try:
-                    if changes:
-                        rows = [_row(order, revision, change) for change in changes]
-                        self._changes().insert_many(rows, session=session)
-                    self._versions().insert_one(
-                        {"_id": order, "revision": revision, **said}, session=session
-                    )
+                    return self._written(order, revision, documents, said, session)
                 except DuplicateKeyError as error:
                     raise MetAnotherError from error
-                return True
 
             is_new = in_transaction(self._versions().database.client, write)
             if is_new:
                 self._prune(now, terms)
+            elif note is not None:  # somebody else has kept it in between
+                self._versions().update_one({"revision": revision}, {"$set": said})
             return is_new
+
+    def _written(
+        self,
+        order: str,
+        revision: str,
+        documents: Mapping[str, str],
+        said: Mapping[str, str],
+        session: ClientSession,
+    ) -> bool:
+        """Write a version and what it changes, unless one that is as new is kept."""
+        before = self._newest().find_one_and_update(
+            {"_id": _NEWEST}, {"$max": {"order": order}}, upsert=True, session=session
+        )
+        if before is not None and before["order"] >= order:
+            return False
+        known = {one["_id"]: one["digest"] for one in self._latest({}, session)}
+        if changes := models.changes_between(known, documents):
+            rows = [_row(order, revision, change) for change in changes]
+            self._changes().insert_many(rows, session=session)
+        self._versions().insert_one({"_id": order, "revision": revision, **said}, session=session)
+        return True
 
     def made_since(self, tenant: str, since: datetime) -> int:
         """Count the versions that a tenant's keys have made since some time."""
