@@ -4,7 +4,16 @@ from crawlfleet.streams.feeds import identity, interval, outcomes, websub
 from crawlfleet.streams.feeds.conditions import condition, digest, is_unchanged, kept
 from crawlfleet.streams.feeds.entries import is_fresh, items_of, reading_of
 from crawlfleet.streams.feeds.fetching import PoliteFeeds, moved_to
-from crawlfleet.streams.feeds.identity import KEPT, KEYS_MAX, Level, item_id, level_of, told
+from crawlfleet.streams.feeds.identity import (
+    KEPT,
+    KEYS_MAX,
+    Level,
+    item_id,
+    key_of,
+    level_of,
+    same_of,
+    told,
+)
 from crawlfleet.streams.feeds.interval import (
     WEEK_SECONDS,
     Bounds,

@@ -19,8 +19,13 @@ from tests.kit.worlds.memory import make_biz, make_tree
 #: The real time: what is kept is forgotten by the server's.
 NOW = datetime.now(UTC).replace(microsecond=0)
 DAY = timedelta(days=1)
-ITEM = "<item><guid>{0}{1}</guid><title>Title {0} {1}</title><pubDate>{2}</pubDate></item>"
+ITEM = "<item><guid>{3}</guid><title>Title {0} {1}</title><pubDate>{2}</pubDate></item>"
 DATE = format_datetime(NOW - timedelta(minutes=1))
+
+
+def _id(path, item):
+    """Return an id that the feed alone knows, or one that is the same in each."""
+    return item if item.startswith("urn:") else path + item
 
 
 class Config:
@@ -55,7 +60,7 @@ class Site:
         etag = f'"{"-".join(items).replace(" ", "_")}"'
         if request.headers.get("If-None-Match") == etag:
             return web.Response(status=304, headers={"ETag": etag})
-        text = "".join(ITEM.format(path, one, DATE) for one in items)
+        text = "".join(ITEM.format(path, one, DATE, _id(path, one)) for one in items)
         return web.Response(
             text=f"<rss version='2.0'><channel><title>T</title>{text}</channel></rss>",
             content_type="application/rss+xml",

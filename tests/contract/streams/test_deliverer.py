@@ -315,7 +315,7 @@ def test_threads_deliver_until_they_are_told_to_stop(
     subscriber = a_subscriber(tenant=tenant)
     deliverer = Deliverer(
         outbox=MongoLeasing(mongo_connection),
-        pushers={TargetKind.REDIS_STREAM: RedisPusher(redis_connection)},
+        pushers={TargetKind.REDIS_STREAM: RedisPusher(redis_connection, lambda: 10_000)},
         is_allowed=lambda _tenant, _target: True,
         by="d1",
     )

@@ -98,6 +98,20 @@ def test_each_subscriber_has_what_its_filter_takes_of_its_own_feeds(run):
     run(work)
 
 
+def test_an_entry_that_two_feeds_have_comes_once(run, mongo_connection):
+    async def work(site, desk):
+        site.items = {"/f/a": ["urn:rain", "rain"], "/f/b": ["urn:rain", "rain"]}
+        desk.put("wet", "rain", "/f/a", "/f/b")
+
+        # Each feed gives both; those with an id that is nobody else's are one.
+        assert len(await desk.read("/f/a", "/f/b")) == 4
+        assert desk.runner.report().delivered == 3
+        look = mongo_connection.control("stream_deliveries").count_documents
+        assert look({"tenant": desk.tenant}) == 3
+
+    run(work)
+
+
 def test_subscriptions_come_and_go_while_feeds_are_read(run):
     async def work(site, desk):
         site.items = {"/f/a": ["rain"], "/f/b": ["rain"]}

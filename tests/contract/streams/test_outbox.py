@@ -318,3 +318,34 @@ def test_an_item_that_is_too_long_is_kept_without_its_fields(accepting, leasing)
 
 def test_ids_of_two_channels_are_two_items():
     assert item_key("a", "1") != item_key("b", "1")
+
+
+def test_an_item_of_two_channels_is_delivered_to_a_subscription_once(accepting, leasing):
+    first, second = (an_item(channel=channel, same="urn:7") for channel in ("a", "b"))
+    both, other = a_subscriber("both"), a_subscriber("other")
+
+    assert accepting.accept([addressed(first, both)], BEGIN) == 1
+    assert accepting.accept([addressed(second, both, other)], BEGIN) == 1
+    assert accepting.accept([addressed(first, both), addressed(second, both, other)], BEGIN) == 0
+
+    _, deliveries = due_of(leasing)
+    assert {(one.subscription, one.item.channel) for one in deliveries} == {
+        ("both", "a"),
+        ("other", "b"),
+    }
+
+
+def test_items_of_two_channels_at_once_are_delivered_once(accepting, leasing):
+    items = [an_item(channel=channel, same="urn:7") for channel in ("a", "b")]
+
+    assert accepting.accept([addressed(one) for one in items], BEGIN) == 1
+
+    _, (delivery,) = due_of(leasing)
+    assert delivery.item in items
+
+
+def test_what_is_the_same_is_each_biz_s_own(accepting, leasing):
+    item = an_item(same="urn:7")
+    mine, theirs = a_subscriber(), a_subscriber(biz="sport")
+
+    assert accepting.accept([addressed(item, mine, theirs)], BEGIN) == 2

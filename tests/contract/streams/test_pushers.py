@@ -214,7 +214,7 @@ def test_a_redis_stream_gets_a_batch_under_a_key_of_its_tenant(any_redis, tenant
         for one in some(3)
     ]
 
-    assert RedisPusher(any_redis).push(STREAM, batch) == [None] * 3
+    assert RedisPusher(any_redis, lambda: 10_000).push(STREAM, batch) == [None] * 3
 
     key = stream_key(tenant, STREAM)
     assert key == f"{tenant}:streams:items"
@@ -228,7 +228,7 @@ def fields_of(delivery):
 
 
 def test_a_redis_stream_that_nobody_reads_is_cut(own):
-    RedisPusher(own, most=100).push(STREAM, some(2_000))
+    RedisPusher(own, lambda: 100).push(STREAM, some(2_000))
 
     assert own.client.xlen(stream_key("acme", STREAM)) < 1_000
 
@@ -237,7 +237,7 @@ def test_what_is_no_stream_is_away(own):
     own.client.set(stream_key("acme", STREAM), "x")
 
     with pytest.raises(StoreUnavailableError):
-        RedisPusher(own).push(STREAM, some(1))
+        RedisPusher(own, lambda: 100).push(STREAM, some(1))
 
 
 def test_a_redis_that_does_not_answer_is_away():
@@ -246,4 +246,4 @@ def test_a_redis_that_does_not_answer_is_away():
         RedisConnection(f"redis://{address}") as nowhere,
         pytest.raises(StoreUnavailableError),
     ):
-        RedisPusher(nowhere).push(STREAM, some(1))
+        RedisPusher(nowhere, lambda: 100).push(STREAM, some(1))

@@ -8,7 +8,18 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.kit.examples import examples
-from tests.kit.feeds import KEPT, KEYS_MAX, Entry, Level, identity, level_of, told
+from tests.kit.feeds import (
+    KEPT,
+    KEYS_MAX,
+    Entry,
+    Level,
+    identity,
+    item_id,
+    key_of,
+    level_of,
+    same_of,
+    told,
+)
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 
@@ -157,3 +168,35 @@ def test_whatever_a_feed_says_what_it_repeats_is_not_new(readings):
         assert again.level == once.level >= level
         assert len({one for one, _ in once.new}) == len(once.new)
         level, seen = once.level, once.seen
+
+
+@pytest.mark.parametrize(
+    ("level", "one", "same"),
+    [
+        (Level.ID, {"id": "https://n.example/?p=7"}, "//n.example/?p=7"),
+        (
+            Level.ID,
+            {"id": "HTTP://N.example/?p=7#top", "link": "https://x.test/"},
+            "//n.example/?p=7",
+        ),
+        (Level.ID, {"id": "tag:n.example,2026:7"}, "tag:n.example,2026:7"),
+        (Level.ID, {"id": "urn:uuid:7"}, "urn:uuid:7"),
+        (Level.ID, {"id": "7", "link": "https://n.example/7"}, ""),
+        (Level.ID, {"id": "constructor:7"}, ""),
+        (Level.LINK, {"link": "https://n.example/7"}, "//n.example/7"),
+        (Level.LINK, {"link": "/7"}, ""),
+        (Level.TITLE, {"link": "https://n.example/", "title": "7"}, ""),
+        (Level.CONTENT, {"id": "https://n.example/7", "summary": "7"}, ""),
+    ],
+)
+def test_an_entry_is_the_same_in_each_feed_by_an_id_or_link_that_is_its_own(level, one, same):
+    entry = Entry(**one)
+
+    assert same_of(item_id(level, key_of(entry, level)), entry) == same
+
+
+def test_entries_that_share_an_id_in_their_feed_are_the_same_as_none_of_another():
+    shared = [Entry(id="urn:all", title=str(number)) for number in range(3)]
+    found = told(shared, Level.ID, b"", NOW)
+
+    assert {same_of(one, entry) for one, entry in found.new} == {""}

@@ -93,6 +93,9 @@ class StreamReaders:
             return False
         return is_allowed(target, targets_of(tree, tenant))
 
+    def _redis_entries(self) -> int:
+        return self._parts.config.current().stage.streams.redis_entries
+
     def _deliverer(self) -> deliverer.Deliverer:
         aws = AwsPusher()
         return deliverer.Deliverer(
@@ -101,7 +104,7 @@ class StreamReaders:
                 TargetKind.SQS: aws,
                 TargetKind.SNS: aws,
                 TargetKind.EVENTBRIDGE: aws,
-                TargetKind.REDIS_STREAM: RedisPusher(self._parts.redis),
+                TargetKind.REDIS_STREAM: RedisPusher(self._parts.redis, self._redis_entries),
             },
             is_allowed=self._is_allowed,
             by=self._worker,

@@ -15,7 +15,8 @@ class StreamItem(msgspec.Struct, frozen=True, kw_only=True):
     ``id`` is the same however often the channel repeats the item and whoever reads it: repeats are
     known by ``(channel, id)``. ``seen`` is what filters see of it. ``fields`` is what the channel
     says of it, as JSON, bounded by the reader. ``replies_to`` and ``quotes`` are ids of items of
-    the same channel, ``conversation`` is the id of the first one of the thread.
+    the same channel, ``conversation`` is the id of the first one of the thread. ``same`` is what it
+    is known by in other channels, too, "" where nothing tells: a subscription gets it once.
     """
 
     id: str
@@ -29,6 +30,7 @@ class StreamItem(msgspec.Struct, frozen=True, kw_only=True):
     replies_to: str = ""
     quotes: str = ""
     fields: dict[str, Any] = {}
+    same: str = ""
 
 
 class Withdrawn(msgspec.Struct, frozen=True, kw_only=True):

@@ -147,7 +147,8 @@ class StreamTerms(Document, frozen=True, kw_only=True):
     """The terms of streams: ``channels`` by the names that subscriptions use, and targets.
 
     ``targets`` are those that subscriptions may name, by tenant. A tenant that is not there may
-    have items kept, and delivered nowhere.
+    have items kept, and delivered nowhere. ``redis_entries`` is how many messages each Redis stream
+    of a tenant keeps, about: Redis has them in memory, beside the queues.
     """
 
     channels: Annotated[dict[StoreName, Channel], Meta(max_length=100)] = {}
@@ -156,3 +157,5 @@ class StreamTerms(Document, frozen=True, kw_only=True):
         dict[Slug, Annotated[tuple[AllowedTarget, ...], Meta(max_length=100)]],
         Meta(max_length=10_000),
     ] = {}
+
+    redis_entries: Annotated[int, Meta(ge=100, le=1_000_000)] = 10_000

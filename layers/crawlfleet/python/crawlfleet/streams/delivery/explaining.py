@@ -33,7 +33,8 @@ RESTING: Final = "the item was read outside of the subscription's hours"
 ENDED: Final = "the subscription has ended"
 NOT_SERVED: Final = (
     "the filter takes it, but nothing was taken for the subscription when the item was read:"
-    " its tenant was suspended, its channel not in the configuration, or its quota used up"
+    " its tenant was suspended, its channel not in the configuration, its quota used up, or it"
+    " has the item of another feed"
 )
 UNREADABLE: Final = "the filter cannot be read in this release"
 

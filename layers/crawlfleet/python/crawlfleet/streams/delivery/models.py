@@ -80,6 +80,11 @@ def delivery_key(item: bytes, subscriber: Subscriber) -> bytes:
     return item + owner + _digest(_SUBSCRIPTION_BYTES, subscriber.name)
 
 
+def twin_key(same: str, subscriber: Subscriber) -> bytes:
+    """Return the key that deliveries of an item share, whichever channel it is read of."""
+    return _digest(16, subscriber.tenant, subscriber.biz, subscriber.name, same)
+
+
 def receiver_key(tenant: str, target: Target) -> bytes:
     """Return the key of a receiver: a target, as one tenant has it."""
     return _digest(16, tenant, target.kind.value, target.address)

@@ -1,19 +1,17 @@
 """Push messages to Redis streams of tenants: ``TENANT:streams:NAME``.
 
 A tenant's own keys begin with its name and a colon, as those of its Scrapy projects do. An entry
-has the fields ``id`` and ``message``. A stream is cut to about ``most`` entries, so that one whom
-nobody reads does not fill the Redis that queues are in; who reads is to be faster than that.
+has the fields ``id`` and ``message``. A stream is cut to about ``most`` entries, a setting of the
+stage, so that one whom nobody reads does not fill the Redis that queues are in; who reads is to be
+faster than that.
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
 
 from crawlfleet.kernel.redis.connection import RedisConnection
 from crawlfleet.streams.delivery.messages import Message
 from crawlfleet.streams.delivery.models import LIFE, Fault
 from crawlfleet.streams.targets import Target
-
-MOST_ENTRIES: Final = 10_000
 
 
 def stream_key(tenant: str, target: Target) -> str:
@@ -29,7 +27,7 @@ def stream_key(tenant: str, target: Target) -> str:
 class RedisPusher:
     """Push to streams, a batch in one round trip."""
 
-    def __init__(self, connection: RedisConnection, most: int = MOST_ENTRIES) -> None:
+    def __init__(self, connection: RedisConnection, most: Callable[[], int]) -> None:
         self._redis = connection
         self._most = most
 
@@ -40,7 +38,7 @@ class RedisPusher:
             StoreUnavailableError: Redis does not answer, is full, or has something else there.
         """
         key = stream_key(batch[0].delivery.tenant, target)
-        adding = ("XADD", key, "MAXLEN", "~", self._most, "*")
+        adding = ("XADD", key, "MAXLEN", "~", self._most(), "*")
         self._redis.together(
             *((*adding, "id", one.delivery.id, "message", one.body) for one in batch),
             ("EXPIRE", key, round(LIFE.total_seconds())),

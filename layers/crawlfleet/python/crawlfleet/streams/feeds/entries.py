@@ -13,7 +13,7 @@ import msgspec
 
 from crawlfleet.kernel.errors import ExtractError
 from crawlfleet.kernel.urls import problem_with
-from crawlfleet.streams.feeds.identity import Level, item_id
+from crawlfleet.streams.feeds.identity import Level, item_id, same_of
 from crawlfleet.streams.feeds.models import ENTRIES_MAX, About, Entry
 from crawlfleet.streams.filters import Item
 from crawlfleet.streams.items import StreamItem
@@ -71,6 +71,7 @@ def items_of(
             title=entry.title[:1_000],
             replies_to=item_id(Level.ID, entry.replies_to) if entry.replies_to else "",
             fields=_fields(about, entry),
+            same=same_of(one, entry),
         )
 
 

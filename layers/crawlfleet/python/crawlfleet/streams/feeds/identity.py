@@ -18,13 +18,17 @@ from enum import IntEnum
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
+from crawlfleet.kernel.urls import problem_with
 from crawlfleet.streams.feeds.models import Entry
+from crawlfleet.streams.subscriptions.models import canonical_feed
 
 #: The part of a feed's entries that may lack a key of their own.
 UNTOLD: Final = 0.05
 #: Keys are forgotten so long after they left the feed; no more than so many are kept.
 KEPT: Final = timedelta(days=30)
 KEYS_MAX: Final = 10_000
+#: Ids that begin so are nobody else's (RFC 4151, RFC 8141).
+_URIS: Final = ("tag:", "urn:")
 #: A key, and the minute since 1970 at which it was last in the feed.
 _KEPT: Final = struct.Struct("!8sI")
 
@@ -50,6 +54,27 @@ class Told(NamedTuple):
 def item_id(level: Level, key: str) -> str:
     """Return the id of the item that is known by a key: 32 hexadecimal digits."""
     return blake2b(f"{level.name}\n{key}".encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def same_of(one: str, entry: Entry) -> str:
+    """Return what an entry is known by in whichever feed has it; "" where only its feed tells.
+
+    That is its id if it is a URI, which it is given so that nobody else has it, or its link in a
+    feed without ids. Numbers are a feed's own. Spelling and the scheme of a URL tell nothing apart.
+
+    >>> entry = Entry(id="7", link="https://News.example/a#top")
+    >>> same_of(item_id(Level.ID, "7"), entry), same_of(item_id(Level.LINK, entry.link), entry)
+    ('', '//news.example/a')
+    """
+    if entry.id and one == item_id(Level.ID, entry.id):
+        key = entry.id.strip()
+    elif entry.link and one == item_id(Level.LINK, entry.link):
+        key = entry.link
+    else:
+        return ""
+    if problem_with(key) is None:
+        return canonical_feed(key).partition(":")[2]
+    return key if key.startswith(_URIS) else ""
 
 
 def key_of(entry: Entry, level: Level) -> str:

@@ -27,6 +27,7 @@ from crawlfleet.streams.delivery.models import (
     delivery_key,
     item_key,
     receiver_key,
+    twin_key,
 )
 from crawlfleet.streams.delivery.mongo.outbox import (
     AT_ONCE,
@@ -93,9 +94,8 @@ class MongoAccepting:
             deliveries = _deliveries(part, gone, receivers, now, expires_at)
             added, woken = 0, set[bytes]()
             for some in chunks(deliveries):
-                new, waiting = self._add(some, known)
-                added += len(new)
-                woken.update(bytes(one["receiver"]) for one in new if "receiver" in one)
+                count, waiting = self._add(some, known)
+                added += count
                 woken.update(waiting)
             self._keep_longer(
                 [key for key, one in known.items() if one["expires_at"] < now + self._life / 2],
@@ -104,13 +104,12 @@ class MongoAccepting:
             outbox.wake({key: receivers[key] for key in woken & receivers.keys()}, now)
         return added
 
-    def _add(
-        self, some: list[Document], known: dict[bytes, Document]
-    ) -> tuple[list[Document], set[bytes]]:
-        """Insert those deliveries that are not there; return them, and receivers of others.
+    def _add(self, some: list[Document], known: dict[bytes, Document]) -> tuple[int, set[bytes]]:
+        """Insert those deliveries that are not there; return how many, and receivers to wake.
 
-        Repeats are looked for, and not tried. Of those that wait the receivers are returned, as who
-        wrote them may not have come so far as to wake these.
+        Repeats are looked for, and not tried. The receivers of those that wait are to be woken,
+        too, as who wrote them may not have come so far. An item that the subscription has of
+        another channel is refused by the index of twins.
         """
         waiting: set[bytes] = set()
         repeated = [one["_id"] for one in some if one["_id"][:ITEM_BYTES] in known]
@@ -119,10 +118,12 @@ class MongoAccepting:
             there = {bytes(one["_id"]): one for one in look}
             waiting = {bytes(one["receiver"]) for one in there.values() if not one["state"]}
             some = [one for one in some if bytes(one["_id"]) not in there]
-        if some:
-            with tolerating_duplicates():
-                self._outbox.deliveries.insert_many(some, ordered=False)
-        return some, waiting
+        if not some:
+            return 0, waiting
+        with tolerating_duplicates() as there_already:
+            self._outbox.deliveries.insert_many(some, ordered=False)
+        waiting.update(bytes(one["receiver"]) for one in some if "receiver" in one)
+        return len(some) - there_already.count, waiting
 
     def _keep_longer(self, keys: Iterable[bytes], expires_at: datetime) -> None:
         """Keep what a channel goes on repeating, half of its life before it would be forgotten."""
@@ -208,7 +209,10 @@ def _deliveries(
         if item in gone:
             continue
         for subscriber in one.subscribers:
-            yield _delivery(item, subscriber, receivers, now, expires_at)
+            delivery = _delivery(item, subscriber, receivers, now, expires_at)
+            if one.item.same:
+                delivery["twin"] = Binary(twin_key(one.item.same, subscriber))
+            yield delivery
 
 
 def _delivery(

@@ -48,6 +48,8 @@ _INDEXES: Final[Mapping[str, Sequence[IndexModel]]] = {
     ),
     DELIVERIES: (
         IndexModel(["expires_at"], name="ttl", expireAfterSeconds=0),
+        # An item that several channels have is delivered once to a subscription.
+        IndexModel(["twin"], name="twin", unique=True, sparse=True),
         IndexModel(
             [("receiver", ASCENDING), ("due_at", ASCENDING)],
             name="due",
@@ -135,16 +137,24 @@ class Outbox:
         return collection
 
 
+class Duplicates:
+    """Counts documents of a write that were there already."""
+
+    count = 0
+
+
 @contextmanager
-def tolerating_duplicates() -> Iterator[None]:
+def tolerating_duplicates() -> Iterator[Duplicates]:
     """Let pass that documents are there already; whatever else is wrong is raised."""
+    found = Duplicates()
     try:
-        yield
+        yield found
     except BulkWriteError as error:
         if {fault["code"] for fault in error.details["writeErrors"]} != {_DUPLICATE}:
             raise
         if error.details.get("writeConcernErrors"):
             raise
+        found.count = len(error.details["writeErrors"])
 
 
 def chunks(values: Iterable[T], size: int = AT_ONCE) -> Iterator[list[T]]:
