@@ -11,6 +11,7 @@ from tests.kit.kernel import names
 from tests.kit.worlds.functions import World, biz
 
 Program = Callable[..., Any]
+RULE_BELOW = "fields: {name: {css: h1}}\n"
 RULE = "fields:\n  name: {css: h1}\n"
 
 
@@ -71,6 +72,25 @@ def test_mistakes_are_told_and_what_contradicts_itself_is_refused(
     assert "rules.page.fields.name.css" in wrong.err
     assert "--remove" in neither.err
     assert 0 not in {wrong.code, neither.code, stale.code, nowhere.code}
+
+
+def test_a_folder_is_put_as_one_change_and_one_mistake_refuses_all(
+    crawlfleet: Program, world: World, docs: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "bizs" / world.tenants["acme"]
+    folder.mkdir(parents=True)
+    (folder / "news.yaml").write_text("collection: news\nrules:\n  page:\n    " + RULE_BELOW)
+    (folder / "docs.yaml").write_text("weight: 0\n")
+
+    refused = crawlfleet("config", "put", "--folder", str(tmp_path))
+    (folder / "docs.yaml").unlink()
+    put = crawlfleet("config", "put", "--folder", str(tmp_path), "--why", "News.", "--json")
+    both = crawlfleet("config", "put", docs, "--folder", str(tmp_path))
+
+    assert f"{docs}: weight" in refused.err
+    assert [one["path"] for one in put.json()["differences"]] == [docs.replace("docs", "news")]
+    assert versions(crawlfleet)[0]["why"] == "News."
+    assert both.code == 2
 
 
 def test_what_is_at_a_path_is_removed(crawlfleet: Program, docs: str, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """``crawlfleet config history|show|changes|put|rollback``: the configuration by the API."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,9 +75,14 @@ def changes(
 
 
 @click.command()
-@click.argument("path")
+@click.argument("path", required=False)
 @click.argument(
     "file", type=click.Path(path_type=Path, dir_okay=False, exists=True), required=False
+)
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="Put all documents of a folder, as `config push` does; others stay. No PATH then.",
 )
 @click.option("--remove", is_flag=True, help="Remove what is at PATH; there is no FILE then.")
 @_revision
@@ -85,10 +91,11 @@ def changes(
 @console.with_api()
 def put(
     fleet: "Client",
-    path: str,
+    path: str | None,
     as_json: bool,
     file: Path | None,
     *,
+    folder: Path | None,
     remove: bool,
     revision: str | None,
     why: str,
@@ -99,13 +106,8 @@ def put(
     A tenant's key changes rules, spiders and the like of its own bizs. Where functions may not
     write the configuration, `config push` does.
     """
-    if remove == (file is not None):
-        raise click.UsageError("say the FILE with what is to stand there, or --remove")
-    content: Any = None
-    if file is not None:
-        otherwise = "expected an object, such as fields: {title: {css: h1}}"
-        content = console.document_in(file, called=str(file), otherwise=otherwise)
-    found = fleet.change_config({path: content}, revision=revision, why=why, dry_run=dry_run)
+    changes = _wanted(path, file, folder, remove=remove)
+    found = fleet.change_config(changes, revision=revision, why=why, dry_run=dry_run)
     return console.answer(found, as_json, lambda one: _report(one, dry_run=dry_run))
 
 
@@ -131,6 +133,24 @@ def rollback(
 
 
 COMMANDS = (history, show, changes, put, rollback)
+
+
+def _wanted(
+    path: str | None, file: Path | None, folder: Path | None, *, remove: bool
+) -> dict[str, Any]:
+    """Read the contents that are to be put, by path."""
+    if folder is not None:
+        if path is not None or remove:
+            raise click.UsageError("say --folder, or a PATH with what is to stand there")
+        from crawlfleet.cli.config_folder import read_folder
+
+        return {at: json.loads(text) for at, text in read_folder(folder).items()}
+    if path is None or remove == (file is not None):
+        raise click.UsageError("say a PATH, and the FILE with what is to stand there or --remove")
+    if file is None:
+        return {path: None}
+    otherwise = "expected an object, such as fields: {title: {css: h1}}"
+    return {path: console.document_in(file, called=str(file), otherwise=otherwise)}
 
 
 def _changed_documents(paths: tuple[str, ...], count: int) -> str:
