@@ -18,11 +18,11 @@ from tests.kit.cli import push_folder
 
 @contextmanager
 def a_cloud(state: Path, **options: object) -> Iterator[LocalCloud]:
-    """A cloud on servers of its own, whatever the environment names, where nothing ticks."""
+    """A cloud on servers of its own, whatever the environment names; by itself nothing ticks."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("REDIS_URL", raising=False)
         patch.delenv("MONGODB_URI", raising=False)
-        with LocalCloud(state, ticking=False, **options) as cloud:
+        with LocalCloud(state, **{"ticking": False, **options}) as cloud:
             yield cloud
 
 
