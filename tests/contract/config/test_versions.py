@@ -2,8 +2,10 @@
 
 import json
 import threading
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
 
 import pytest
 
@@ -167,6 +169,35 @@ def test_of_a_tenant_that_is_removed_nothing_more_is_kept(versions):
     versions.keep(revision(2), leaving, NOW, TERMS)
 
     assert versions.find(revision(2), None).paths == ()
+
+
+def test_what_the_first_release_of_versions_has_stored_is_read_and_gone_on_with(
+    versions, mongo_connection
+):
+    first = "20260301T120000.001Z-01"
+    header = {"_id": first, "revision": first, "by": "ops", "key": "k", "why": "Why."}
+    mongo_connection.control("config_versions").insert_one(header)
+    mongo_connection.control("config_newest").insert_one({"_id": "all", "order": first})
+    texts = {"stage": "{}", SHOP: '{"description":"a"}'}
+    mongo_connection.control("config_changes").insert_many(
+        {
+            "_id": {"order": first, "path": path},
+            "order": first,
+            "revision": first,
+            "path": path,
+            "tenant": "" if path == "stage" else "acme",
+            "digest": blake2b(text.encode(), digest_size=12).hexdigest(),
+            "text": zlib.compress(text.encode()),
+        }
+        for path, text in texts.items()
+    )
+
+    versions.keep(revision(2), texts | {SHOP: "{}"}, NOW, TERMS)
+
+    second, kept = versions.page(None, None, None, 10).items
+    assert (kept.note.by, kept.note.why, kept.note.rolled_back_to) == ("ops", "Why.", "")
+    assert (kept.changes, second.paths) == (2, (SHOP,))
+    assert versions.documents(first, None, None) == texts
 
 
 def test_whoever_keep_revisions_at_once_keep_each_once_and_in_order(versions):
