@@ -19,7 +19,8 @@ from crawlfleet.streams.ndjson.reader import NdjsonReader
 from crawlfleet.streams.reading.channel import Stores
 from crawlfleet.streams.reading.mongo import MongoCursors
 from crawlfleet.streams.reading.plan import Planned
-from crawlfleet.streams.reading.runner import FLEET, LIVENESS, StreamRunner, Terms
+from crawlfleet.streams.reading.runner import LIVENESS, StreamRunner, Terms
+from crawlfleet.streams.reading.succession import FLEET
 from crawlfleet.streams.redis import RedisHolds
 from crawlfleet.streams.subscriptions.mongo import MongoSubscriptions
 

@@ -6,7 +6,6 @@ from typing import Final
 from crawlfleet.kernel import names
 from crawlfleet.monitoring.incidents.kinds import Kind
 from infra.fleet import FunctionSpec
-from infra.pools import fleet_of
 from infra.stages import ElastiCache, Stage
 
 MONITOR_SILENT: Final = "monitor-silent"
@@ -76,10 +75,10 @@ def redis_memory(stage: str, node: str) -> str:
 def has_an_end(spec: FunctionSpec) -> bool:
     """Return whether a slow run of the function deserves an alarm.
 
-    A worker works for as long as it may, and is cut off by nobody. A trial may take nearly all of
-    its time, as sites and pages please, and ends by itself before.
+    A worker works for as long as it may, and is cut off by nobody; so does what reads streams. A
+    trial may take nearly all of its time, as sites and pages please, and ends by itself before.
     """
-    return not spec.is_worker and spec.name != names.TRIALS
+    return not spec.is_worker and spec.name not in {names.TRIALS, names.STREAMS}
 
 
 def of_stage(stage: Stage) -> frozenset[str]:
@@ -90,7 +89,7 @@ def of_stage(stage: Stage) -> frozenset[str]:
 def _of_stage(stage: Stage) -> Iterator[str]:
     yield from map(finding, finding_kinds(stage))
     yield from (MONITOR_SILENT, SCHEDULER_SILENT, MESSAGES_FAILED, API_FAULTS, API_SLOW)
-    for spec in fleet_of(stage.pools).at_home:
+    for spec in stage.fleet.at_home:
         yield errors(spec.name)
         yield throttles(spec.name)
         if has_an_end(spec):

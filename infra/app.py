@@ -114,7 +114,7 @@ def add_stacks(scope: "App", stage: Stage, build: Callable[..., Bundle] = bundle
     if stage.vpc is not None:
         network = NetworkStack(scope, f"{prefix}-network", stage=stage, vpc=stage.vpc).network
     state = StateStack(scope, f"{prefix}-state", stage=stage, network=network)
-    built = build(stage.architecture, spiders=spiders, extras=extras)
+    built = build(stage.architecture, fleet=stage.codes, spiders=spiders, extras=extras)
 
     def compute_stack(name: str, away: str = "") -> ComputeStack:
         return ComputeStack(

@@ -24,6 +24,7 @@ INVOKE_VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
         names.CONSUMER: names.ENV_CONSUMER_FUNCTION,
         names.ID_ISSUER: names.ENV_ID_ISSUER_FUNCTION,
         names.TRIALS: names.ENV_TRIALS_FUNCTION,
+        names.STREAMS: names.ENV_STREAMS_FUNCTION,
     }
 )
 
@@ -80,6 +81,10 @@ class Grants:
         limits: Functions whose reserved concurrency it reads and changes, by name.
         notifies: Whether it tells people and machines through SNS.
         knows_pools: Whether it is told which pools there are beside the usual one.
+        reads_stream_secrets: What the channels of streams are asked with, named by
+            ``names.stream_secret``.
+        delivers: ARNs of the queues, topics and buses that it sends items of streams to; ``*`` at
+            the end is any that begin so.
         takes_starts: Whether it puts events into the stage's queue where they wait for their start,
             and takes them.
     """
@@ -93,6 +98,8 @@ class Grants:
     limits: tuple[str, ...] = ()
     notifies: bool = False
     knows_pools: bool = False
+    reads_stream_secrets: bool = False
+    delivers: tuple[str, ...] = ()
     takes_starts: bool = False
 
 
@@ -201,24 +208,20 @@ class FunctionSpec:
             # Those of the pools are said with the pools.
             if invoked in INVOKE_VARIABLES:
                 yield INVOKE_VARIABLES[invoked]
-        if self.grants.knows_pools:
-            yield names.ENV_POOLS
-        if self.pool:
-            yield names.ENV_POOL
-        if self.region:
-            yield names.ENV_HOME_REGION
-        if self.grants.limits:
-            yield names.ENV_CONSUMER_CEILING
-        if self.grants.notifies:
-            yield names.ENV_PEOPLE_TOPIC
-            yield names.ENV_PHONES_TOPIC
-            yield names.ENV_MACHINES_TOPIC
-        if self.grants.takes_starts:
-            yield names.ENV_STARTS_QUEUE
-        if self.serves_api:
-            yield names.ENV_DEFAULT_API_KEY_ID
-        if self.runs_spiders:
-            yield names.ENV_SCRAPY_PACKAGES
+        told = {
+            names.ENV_STREAM_READERS: names.STREAMS in self.grants.invokes,
+            names.ENV_POOLS: self.grants.knows_pools,
+            names.ENV_POOL: self.pool,
+            names.ENV_HOME_REGION: self.region,
+            names.ENV_CONSUMER_CEILING: self.grants.limits,
+            names.ENV_PEOPLE_TOPIC: self.grants.notifies,
+            names.ENV_PHONES_TOPIC: self.grants.notifies,
+            names.ENV_MACHINES_TOPIC: self.grants.notifies,
+            names.ENV_STARTS_QUEUE: self.grants.takes_starts,
+            names.ENV_DEFAULT_API_KEY_ID: self.serves_api,
+            names.ENV_SCRAPY_PACKAGES: self.runs_spiders,
+        }
+        yield from (variable for variable, is_told in told.items() if is_told)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -181,6 +181,18 @@ ACCEPTED: Final = (
     ),
     Accepted(
         rule="IAM5",
+        about="Resource::*:secret:crawlfleet/STAGE/streams/[*]",
+        at="compute/streams/Role/DefaultPolicy/Resource",
+        reason="The tokens of the stage's channels, which operators make by hand.",
+    ),
+    Accepted(
+        rule="IAM5",
+        about="Resource::arn:*",
+        at="compute/streams/Role/DefaultPolicy/Resource",
+        reason="Targets of the stage's streams; the operator may end one with a star.",
+    ),
+    Accepted(
+        rule="IAM5",
         about="Resource::*:key/[*]",
         at="compute*/Role/DefaultPolicy/Resource",
         reason="Keys with the stage's alias, by Parameter Store alone: a condition says both.",

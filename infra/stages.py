@@ -13,11 +13,13 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from crawlfleet.kernel import names
+from infra.fleet import FLEET, Fleet
 from infra.notify import Notify
-from infra.pools import Home, PoolKind, compute_in, is_region, regions
+from infra.pools import Home, PoolKind, compute_in, fleet_of, is_region, regions
 from infra.pools import errors as pool_errors
 from infra.redis_users import tenant_errors
 from infra.spider_rules import SpiderRule, errors_of
+from infra.streams import StreamReaders, with_streams
 
 #: Zones of a network: what a stack without a fixed region may count on everywhere.
 ZONES: Final = 2
@@ -229,6 +231,7 @@ class Stage:
         spider_rules: Rules of EventBridge that start kept spiders.
         pools: Kinds of workers beside the usual one. None of theirs is started before the stage
             document's ``pools`` or somebody's stated needs ask for it, and none costs before that.
+        streams: The function that reads streams; None makes none, and nothing of it costs.
         plain_stores: Hosts of Redis and MongoDB that functions reach without TLS though they are
             other machines, in a network of one's own; ``*`` is any.
         region: Where all but the pools of other regions stands. Empty leaves that to the
@@ -256,6 +259,7 @@ class Stage:
     notify: Notify = field(default_factory=Notify)
     log_retention_days: int = 30
     log_level: str = "INFO"
+    streams: StreamReaders | None = None
     plain_stores: tuple[str, ...] = ()
     protect_state: bool = True
     keep_state: bool = True
@@ -269,6 +273,16 @@ class Stage:
     def __post_init__(self) -> None:
         if errors := list(self._errors()):
             raise StageError(f"stage {self.name!r}: {'; '.join(errors)}")
+
+    @property
+    def fleet(self) -> Fleet:
+        """Its functions, those of its pools and of its streams among them."""
+        return with_streams(fleet_of(self.pools), self.streams)
+
+    @property
+    def codes(self) -> Fleet:
+        """The functions whose code is built for it: those of pools have the consumer's."""
+        return with_streams(FLEET, self.streams)
 
     @property
     def stacks(self) -> tuple[str, ...]:
@@ -320,6 +334,8 @@ class Stage:
         yield from self.archive.errors()
         yield from self.notify.errors()
         yield from errors_of(self.spider_rules)
+        if self.streams is not None:
+            yield from self.streams.errors()
         if self.region and not is_region(self.region):
             yield f"region {self.region!r} is no region of AWS"
         yield from pool_errors(
@@ -407,6 +423,7 @@ LOCALSTACK: Final = Stage(
     keep_state=False,
     extra_packages=("samplesconfig/own-code/project/acme_crawl",),
     spider_rules=(ON_EVENT, EVERY_MINUTE),
+    streams=StreamReaders(targets=("arn:aws:sqs:us-east-1:000000000000:journey-*",)),
 )
 
 STAGES: Final = {stage.name: stage for stage in (AWS_SMALL, AWS_LARGE, LOCALSTACK)}

@@ -37,7 +37,6 @@ from crawlfleet.monitoring.incidents.kinds import ADVICE, Kind, evaluations_requ
 from infra import alarm_names
 from infra.components.notifications import Notifications
 from infra.fleet import AsynchronousInvocation, FunctionSpec
-from infra.pools import fleet_of
 from infra.stages import ElastiCache, Stage
 
 #: The monitor evaluates once a minute. One evaluation may find what is over in the next.
@@ -81,7 +80,7 @@ class FleetAlarms(Construct):
         self._all_with_phones: tuple[sns.ITopic, ...] = (*self._everybody, notifications.phones)
         self.findings = {kind: self._finding(kind) for kind in alarm_names.finding_kinds(stage)}
         self._monitor()
-        for spec in fleet_of(stage.pools).at_home:
+        for spec in stage.fleet.at_home:
             self._function(spec, functions[spec.name])
             if spec.asynchronous is not None and spec.keeps_dead_letters:
                 self._dead_letters(spec.name, spec.asynchronous, dead_letters[spec.name])

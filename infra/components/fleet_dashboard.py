@@ -18,7 +18,6 @@ from crawlfleet.kernel import metric_names as metric
 from crawlfleet.kernel import names
 from crawlfleet.monitoring.incidents.kinds import Kind
 from infra.fleet import FunctionSpec
-from infra.pools import fleet_of
 from infra.stages import Stage
 
 _MINUTE: Final = Duration.minutes(1)
@@ -90,7 +89,7 @@ class FleetDashboard(Construct):
             self._each("Hosts: throttled", _HOST, metric.HOST_THROTTLED),
         )
         every = functions.values()
-        away = [spec for spec in fleet_of(stage.pools).functions if spec.region]
+        away = [spec for spec in stage.fleet.functions if spec.region]
         board.add_widgets(
             self._graph(
                 "Functions: errors",

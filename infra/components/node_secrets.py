@@ -32,6 +32,7 @@ class NodeSecrets(Construct):
         self.name_pattern = names.node_secret(stage.name, "{node}")
         self._prefix = names.node_secret(stage.name, "")
         self._for_pages = names.proxy_secret(stage.name, ""), f"{names.tenant_secrets(stage.name)}/"
+        self._for_streams = names.stream_secret(stage.name, "")
         self._for_traces = names.collector_secret(stage.name, "")
         for node in stage.nodes:
             # Not the L2 construct: that one would fill in a random password that is no URI.
@@ -60,6 +61,10 @@ class NodeSecrets(Construct):
     def grant_read_for_traces(self, grantee: iam.IGrantable) -> None:
         """Lets the grantee read what the collector of traces is told, which operators make."""
         self._grant(grantee, self._for_traces)
+
+    def grant_read_for_streams(self, grantee: iam.IGrantable) -> None:
+        """Lets the grantee read the tokens of the channels of streams, which operators make."""
+        self._grant(grantee, self._for_streams)
 
     def _grant(self, grantee: iam.IGrantable, *prefixes: str) -> None:
         iam.Grant.add_to_principal(

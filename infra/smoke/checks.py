@@ -17,7 +17,6 @@ from crawlfleet.monitoring.incidents.models import Listener
 from infra import alarm_names
 from infra.aws_access import asked
 from infra.fleet import FunctionSpec
-from infra.pools import fleet_of
 from infra.smoke import rules
 from infra.smoke.deployment import STANDING, Deployment, log_group, stack_name
 from infra.steps import StepError, Warned
@@ -48,7 +47,7 @@ def stacks(deployment: Deployment) -> str:
 
 def functions(deployment: Deployment) -> str:
     """Check that each function is active and is what fleet.py describes."""
-    specs = fleet_of(deployment.settings.pools).functions
+    specs = deployment.settings.fleet.functions
     for spec in specs:
         name = names.function_name(deployment.stage, spec.name)
         found = asked(

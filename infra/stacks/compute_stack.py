@@ -1,7 +1,8 @@
 """The compute stacks: the functions of a region, their layers, and what each of them may reach.
 
-The stage's own has the six functions. Each other region where pools stand has one with theirs; a
-stack there refers to nothing of another region: names are fixed, so ARNs are made of them.
+The stage's own has the six functions, and that of its streams. Each other region where pools stand
+has one with theirs; a stack there refers to nothing of another region: names are fixed, so ARNs are
+made of them.
 """
 
 import json
@@ -21,10 +22,11 @@ from infra.components.fleet_network import FleetNetwork
 from infra.components.function_layers import FunctionLayers
 from infra.components.spider_rules import starts_queue
 from infra.fleet import FLEET, INVOKE_VARIABLES, FunctionSpec
-from infra.pools import compute_in, fleet_of
+from infra.pools import compute_in
 from infra.stacks.place import place
 from infra.stacks.state_stack import StateStack
 from infra.stages import Stage as Settings
+from infra.streams import sends
 
 
 class ComputeStack(Stack):
@@ -59,7 +61,7 @@ class ComputeStack(Stack):
             termination_protection=stage.protects(compute_in(away) if away else "compute"),
         )
         self._away = away
-        self._fleet = fleet_of(stage.pools)
+        self._fleet = stage.fleet
         self._stage = stage
         self._state = state
         self._scrapy_packages = scrapy_packages
@@ -92,6 +94,7 @@ class ComputeStack(Stack):
 
     def _environment(self, spec: FunctionSpec) -> Iterator[tuple[str, str]]:
         """Return the environment variables of one function."""
+        streams = self._stage.streams
         known = {
             names.ENV_STAGE: self._stage.name,
             names.ENV_LOG_LEVEL: self._stage.log_level,
@@ -106,6 +109,7 @@ class ComputeStack(Stack):
             names.ENV_MACHINES_TOPIC: self._state.notifications.machines.topic_arn,
             names.ENV_STARTS_QUEUE: "" if self._starts is None else self._starts.queue_url,
             names.ENV_CONSUMER_CEILING: str(self._stage.consumer_concurrency),
+            names.ENV_STREAM_READERS: str(streams.readers if streams else 0),
             names.ENV_DEFAULT_API_KEY_ID: self._state.default_api_key.key.key_id,
             names.ENV_SCRAPY_PACKAGES: ",".join(self._scrapy_packages),
             names.ENV_POOLS: self._pools(),
@@ -147,6 +151,10 @@ class ComputeStack(Stack):
             self._state.node_secrets.grant_read_for_pages(function)
         if grants.reads_collector_secrets:
             self._state.node_secrets.grant_read_for_traces(function)
+        if grants.reads_stream_secrets:
+            self._state.node_secrets.grant_read_for_streams(function)
+        for action, arns in sends(grants.delivers).items():
+            iam.Grant.add_to_principal(grantee=function, actions=[action], resource_arns=list(arns))
         if grants.notifies:
             self._state.notifications.grant_publish(function)
         if grants.takes_starts and self._starts is not None:

@@ -12,7 +12,11 @@ import pytest
 from infra.bundle_contents import Bundle, Size
 from infra.fleet import FLEET
 from infra.stages import STAGES, Stage
+from infra.streams import StreamReaders, with_streams
 from tests.infra.assembly import STAGE, Assembly, compose, synthesise
+
+#: All functions whose code there is.
+EVERY = with_streams(FLEET, StreamReaders())
 
 
 @pytest.fixture(scope="session")
@@ -68,7 +72,7 @@ def empty_bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     return Bundle(
         package_layer=folder,
         vendor_layers={group.name: folder for group in FLEET.vendor_groups},
-        functions={spec.name: folder for spec in FLEET.functions},
+        functions={spec.name: folder for spec in EVERY.functions},
         sizes={folder: Size(unpacked=0, zipped=0)},
     )
 

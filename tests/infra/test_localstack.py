@@ -5,7 +5,6 @@ proves nothing of such a resource. The list is of what it makes (4.14), from its
 and its authors' notes on what they do.
 """
 
-from infra.fleet import FLEET
 from infra.stages import STAGES, GivenRedis
 from tests.infra.assembly import Assembly
 from tests.kit.kernel import names
@@ -65,7 +64,7 @@ def test_there_is_nothing_that_localstack_only_pretends_to_make(localstack: Asse
 def test_functions_are_in_no_network_and_of_this_machines_processor(localstack: Assembly):
     functions = localstack.functions()
 
-    assert len(functions) == len(FLEET.functions)
+    assert len(functions) == len(STAGES["localstack"].fleet.functions)
     for function in functions.values():
         assert "VpcConfig" not in function
         assert function["Architectures"] == ["x86_64"]

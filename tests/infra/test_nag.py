@@ -11,6 +11,7 @@ from infra.nag import ACCEPTED, Finding
 from infra.pools import PoolKind
 from infra.spider_rules import SpiderRule
 from infra.stages import AWS_LARGE, AWS_SMALL, STAGES, Atlas, GivenRedis, Nat, Stage, Vpc
+from infra.streams import StreamReaders
 from tests.infra.assembly import compose
 
 #: What people may choose in a stage of their own, beside the stages that there are.
@@ -22,6 +23,10 @@ CHOICES = {
         spider_rules=(
             SpiderRule(name="a", tenant="acme", biz="shop", spider="s", schedule="rate(1 day)"),
         ),
+    ),
+    "streams": dataclasses.replace(
+        AWS_LARGE,
+        streams=StreamReaders(targets=("arn:aws:sqs:eu-west-1:123456789012:items-*",)),
     ),
     "public-stores": dataclasses.replace(
         AWS_SMALL, vpc=None, redis=GivenRedis(url="rediss://cache.example", has_token=True)

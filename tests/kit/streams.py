@@ -67,6 +67,13 @@ from crawlfleet.streams.reading.counters import ChannelCounters
 from crawlfleet.streams.reading.mongo import MongoCursors
 from crawlfleet.streams.reading.plan import WHOLE, owned, planned
 from crawlfleet.streams.reading.runner import StreamRunner, Terms
+from crawlfleet.streams.reading.succession import (
+    Demand,
+    Tenure,
+    may_leave,
+    readers_needed,
+    readers_wanted,
+)
 from crawlfleet.streams.redis import RedisHolds, Taken, hold_key
 from crawlfleet.streams.sources import NOTHING, Source, Subscription, needed, reload, worker_of
 from crawlfleet.streams.targets import Target, TargetKind, is_allowed, must_be_allowed, target_of

@@ -12,9 +12,12 @@ from pathlib import Path
 import pytest
 
 from infra.fleet import FLEET
+from infra.streams import StreamReaders, with_streams
 from tests.functions.imports import imported_by, read, written
 
-EACH_FUNCTION = pytest.mark.parametrize("package", [spec.package for spec in FLEET.functions])
+#: Of all functions, that of streams among them, which not every stage has.
+PACKAGES = [spec.package for spec in with_streams(FLEET, StreamReaders()).functions]
+EACH_FUNCTION = pytest.mark.parametrize("package", PACKAGES)
 #: What no handler pays for before somebody asks for it: the SDK of AWS, parsers, Scrapy, zones.
 HEAVY = {"boto3", "lxml", "selectolax", "bs4", "re2", "extruct", "resiliparse", "feedparser"} | {
     *("jsonpath", "jsonschema_rs", "requests", "scrapy", "twisted", "tzdata", "publicsuffixlist")
@@ -83,5 +86,5 @@ def test_a_list_says_what_it_was_written_from():
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or [spec.package for spec in FLEET.functions]:
+    for name in sys.argv[1:] or PACKAGES:
         listed(name).write_text(written(imported_by(name)))

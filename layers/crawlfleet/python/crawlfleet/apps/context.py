@@ -41,6 +41,7 @@ START_SECONDS: Final = {
     names.MONITOR: 30.0,
     # It has no configuration: what it goes by comes with each question.
     names.TRIALS: 0.0,
+    names.STREAMS: 60.0,
 }
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -59,6 +59,9 @@ from crawlfleet.kernel.redis.clock import ServerClock
 from crawlfleet.kernel.settings import Need, Settings
 from crawlfleet.monitoring.emf import EmfMetrics
 from crawlfleet.requests.queue.redis.stats import RedisOverview, RedisQueueSampler
+
+if TYPE_CHECKING:
+    from crawlfleet.apps.stream_starts import StreamStarts
 
 #: Scaling takes so long at most, where parts are slow to answer.
 SCALING_SECONDS: Final = 25.0
@@ -172,6 +175,7 @@ class Scheduler:
             },
         )
         self._starts = EventStarts(parts, self._submission.rules, self._reports)
+        self._stream_starts = _stream_starts(parts)
         # Leases are judged by the clock that workers go by.
         self._clock = ServerClock(parts.redis)
 
@@ -227,9 +231,11 @@ class Scheduler:
         done: dict[str, int] = {}
         self._clock.sync()
         self._scale_and_count(done)
+        self._start_readers(tree, done)
         with faults.within(TickPart.STARTS, "events that wait could not be started"):
-            left = _bounded(STARTS_SECONDS, time_left, JOBS_MARGIN_SECONDS)
-            done["starts"] = self._starts.start_waiting(left)
+            done["starts"] = self._starts.start_waiting(
+                _bounded(STARTS_SECONDS, time_left, JOBS_MARGIN_SECONDS)
+            )
         ran_at = self._parts.now()
         with faults.within(TickPart.SCHEDULES, "schedules could not be run"):
             done["fires"] = self._verbs.run_due(self._firing, tree, ran_at, time_left)
@@ -278,6 +284,13 @@ class Scheduler:
             done["strays"] = self._verbs.announce_bizs(self._orphaned, tree, self._parts.now())
         with self._faults.within(TickPart.BIZS, "the configuration's version could not be kept"):
             self._seen.keep(self._parts.now())
+
+    def _start_readers(self, tree: Tree, done: dict[str, int]) -> None:
+        """Start readers of streams that are missing, where the stage has streams."""
+        if self._stream_starts is None:
+            return
+        with self._faults.within(TickPart.STREAMS, "readers of streams could not be started"):
+            done["readers"] = self._stream_starts.start(tree, self._clock())
 
     def _learn(self, time_left: Callable[[], float]) -> int:
         """Learn from runs that have ended; sum up the accounts of workers that are over."""
@@ -341,6 +354,15 @@ class Scheduler:
 
     def _report(self, began: float) -> None:
         self._reports.report(self._faults.counts, time.monotonic() - began, self._parts.now())
+
+
+def _stream_starts(parts: Parts) -> "StreamStarts | None":
+    """Open what starts readers; a stage without streams imports nothing of them."""
+    if not parts.settings.streams_function:
+        return None
+    from crawlfleet.apps.stream_starts import StreamStarts
+
+    return StreamStarts(parts)
 
 
 def _bounded(

@@ -22,6 +22,7 @@ from crawlfleet.apps.feeds import read_feeds
 from crawlfleet.config.documents.streams import Channel, ChannelKind
 from crawlfleet.crawling.fetching.secrets import SecretTexts
 from crawlfleet.crawling.fetching.stores import StoreAddresses
+from crawlfleet.fleet.models import WorkerStatus
 from crawlfleet.fleet.redis.registry import RedisWorkers
 from crawlfleet.kernel import names
 from crawlfleet.kernel.errors import NoConfigurationError
@@ -40,11 +41,12 @@ from crawlfleet.streams.packing import RuleLimits
 from crawlfleet.streams.reading.channel import Stores
 from crawlfleet.streams.reading.mongo import MongoCursors
 from crawlfleet.streams.reading.plan import Planned
-from crawlfleet.streams.reading.runner import FLEET, LIVENESS, StreamRunner, Terms
+from crawlfleet.streams.reading.runner import LIVENESS, NO_STATUS, StreamRunner, Terms
+from crawlfleet.streams.reading.succession import FLEET
 from crawlfleet.streams.redis import RedisHolds
 from crawlfleet.streams.subscriptions.models import Subscription
 from crawlfleet.streams.subscriptions.mongo import MongoSubscriptions
-from crawlfleet.streams.subscriptions.service import SubscriptionState, state_of, targets_of
+from crawlfleet.streams.subscriptions.service import is_served, targets_of
 from crawlfleet.streams.targets import Target, TargetKind, is_allowed
 from crawlfleet.streams.x.api import XApi
 from crawlfleet.streams.x.reader import XReader
@@ -58,8 +60,10 @@ REPORT_SECONDS: Final = 60.0
 class StreamReaders:
     """The streams of a stage, as one process reads its part of them."""
 
-    def __init__(self, parts: Parts, worker: str | None = None) -> None:
-        self._parts = parts
+    def __init__(
+        self, parts: Parts, worker: str | None = None, status: WorkerStatus = NO_STATUS
+    ) -> None:
+        self._parts, self._status = parts, status
         self._worker = worker or f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
         self._clock = ServerClock(parts.redis)
         self._stores = StoreAddresses(parts.store_places)
@@ -76,10 +80,9 @@ class StreamReaders:
             tree = self._parts.config.current()
         except NoConfigurationError:
             return Terms(channels={})
-        unserved = {SubscriptionState.SUSPENDED, SubscriptionState.NO_CHANNEL}
 
         def serves(one: Subscription) -> bool:
-            return state_of(tree, one, self._clock()) not in unserved
+            return is_served(tree, one, self._clock())
 
         return Terms(channels=tree.stage.streams.channels, serves=serves, revision=tree.revision)
 
@@ -154,6 +157,7 @@ class StreamReaders:
                 ),
                 terms=self._terms,
                 open_reader=open_reader,
+                status=self._status,
             )
             reporting = asyncio.ensure_future(self._report(runner))
             feeds = asyncio.ensure_future(

@@ -172,10 +172,12 @@ class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
     ``hosts`` are some hosts, each with the tenant, at which it has something under way: its slots
     there are given to others when it is dead. ``failed`` are requests that it gave up on. A status
     without a pool is of a version that knew of none: of the usual one. ``version`` is that of its
-    code, empty where that did not say.
+    code, empty where that did not say. ``ends_ms`` is when it leaves at the latest, 0 where nobody
+    knows.
     """
 
     started_ms: int = 0
+    ends_ms: int = 0
     held: dict[str, int] = {}
     done: int = 0
     failed: int = 0
@@ -249,6 +251,7 @@ class TickPart(StrEnum):
     SCALING = "scaling"
     #: Starts by events, which come between ticks.
     STARTS = "starts"
+    STREAMS = "streams"
 
 
 class Ticked(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,6 +18,8 @@ MONITOR: Final = "monitor"
 #: Tries rules, on pages that anybody names.
 TRIALS: Final = "trials"
 FUNCTIONS: Final = (ID_ISSUER, ROUTER, CONSUMER, SCHEDULER, MONITOR, TRIALS)
+#: Reads streams and delivers what subscriptions want; of stages that have streams alone.
+STREAMS: Final = "streams"
 
 #: The tenant of an API key that no tenant document names.
 DEFAULT_TENANT: Final = "default"
@@ -55,6 +57,10 @@ ENV_ID_ISSUER_FUNCTION: Final = "CRAWLFLEET_ID_ISSUER_FUNCTION"
 ENV_TRIALS_FUNCTION: Final = "CRAWLFLEET_TRIALS_FUNCTION"
 #: Most invocations of the consumer at once that the stage may be given.
 ENV_CONSUMER_CEILING: Final = "CRAWLFLEET_CONSUMER_CEILING"
+#: The function that reads streams, and how many of its invocations read at once, for the scheduler;
+#: unset in a stage without streams.
+ENV_STREAMS_FUNCTION: Final = "CRAWLFLEET_STREAMS_FUNCTION"
+ENV_STREAM_READERS: Final = "CRAWLFLEET_STREAM_READERS"
 #: The pools of workers beside the usual one, as a JSON list of kernel.queue_key.Pool; for every
 #: function that wakes or scales workers. Unset where there are none.
 ENV_POOLS: Final = "CRAWLFLEET_POOLS"

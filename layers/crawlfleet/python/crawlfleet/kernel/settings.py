@@ -55,8 +55,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ``redis_url`` has no password, and is ``redis+cluster://`` or ``rediss+cluster://`` in cluster
     mode. ``redis_secret`` and ``node_secret_template`` (with ``{node}`` in it) are ids of Secrets
     Manager. Functions are names or ARNs, ``consumer_ceiling`` is the most invocations of the
-    consumer at once that the stage may be given. Topics are ARNs of SNS, or None.
-    ``starts_queue`` is the URL of the queue of events that start spiders, or None.
+    consumer at once that the stage may be given. Where the stage has streams ``streams_function``
+    reads them, in ``stream_readers`` invocations at most beside their successors. Topics are ARNs
+    of SNS, or None. ``starts_queue`` is the URL of the queue of events that start spiders, or None.
     With ``writes_config`` calls change the configuration.
     ``scrapy_packages`` are the operator's, whose spiders may be named. ``pools`` are those beside
     the usual one, ``pool`` is this consumer's. Downloads leave by ``source_address``; None is any.
@@ -74,6 +75,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     consumer_ceiling: int = 0
     id_issuer_function: str = ""
     trials_function: str = ""
+    streams_function: str = ""
+    stream_readers: int = 0
     default_api_key_id: str | None = None
     keys_file: str | None = None
     people_topic: str | None = None
@@ -124,6 +127,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 names.ENV_ID_ISSUER_FUNCTION, function, needed=Need.ID_ISSUER in wanted
             ),
             trials_function=read(names.ENV_TRIALS_FUNCTION, function, needed=Need.TRIALS in wanted),
+            streams_function=read(names.ENV_STREAMS_FUNCTION, function),
+            stream_readers=_count(read(names.ENV_STREAM_READERS, _count_error)),
             default_api_key_id=read(names.ENV_DEFAULT_API_KEY_ID, lambda _: None) or None,
             keys_file=read(names.ENV_KEYS_FILE, lambda _: None) or None,
             people_topic=read(names.ENV_PEOPLE_TOPIC, topic) or None,

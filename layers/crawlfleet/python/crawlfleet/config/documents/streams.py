@@ -149,10 +149,16 @@ class StreamTerms(Document, frozen=True, kw_only=True):
     ``targets`` are those that subscriptions may name, by tenant. A tenant that is not there may
     have items kept, and delivered nowhere. ``redis_entries`` is how many messages each Redis stream
     of a tenant keeps, about: Redis has them in memory, beside the queues.
+
+    On AWS a reader has ``sources_per_reader`` sources before another one is started, as many as the
+    deployment allows. A reader whose time ends goes once its successor has run for
+    ``overlap_seconds``.
     """
 
     channels: Annotated[dict[StoreName, Channel], Meta(max_length=100)] = {}
 
+    sources_per_reader: Annotated[int, Meta(ge=1, le=1_000)] = 20
+    overlap_seconds: Annotated[float, Meta(ge=0, le=120)] = 10.0
     targets: Annotated[
         dict[Slug, Annotated[tuple[AllowedTarget, ...], Meta(max_length=100)]],
         Meta(max_length=10_000),

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from crawlfleet.config.documents.streams import Channel
+from crawlfleet.fleet.models import WorkerStatus
 from crawlfleet.fleet.redis.registry import RedisWorkers
 from crawlfleet.kernel.errors import CrawlfleetError, StoreError
 from crawlfleet.streams import sources
@@ -32,8 +33,8 @@ LOOK_SECONDS: Final = 1.0
 #: A worker that has not beaten for so long is taken to be gone. Holds keep two from reading, so it
 #: may be short: a worker that was only slow has its sources back.
 LIVENESS: Final = timedelta(seconds=3)
-#: The registry of workers that read streams, beside that of consumers.
-FLEET: Final = "streams"
+#: The status of a worker that lives until it is told to end.
+NO_STATUS: Final = WorkerStatus()
 log: Final = logging.getLogger(__name__)
 
 #: Makes the reader of a source: its channel's name, the channel, what is planned for the source as
@@ -61,8 +62,9 @@ class StreamRunner:
         stores: Stores,
         terms: Callable[[], Terms],
         open_reader: OpenReader,
+        status: WorkerStatus = NO_STATUS,
     ) -> None:
-        self._worker = worker
+        self._worker, self._status = worker, status
         self._subscriptions, self._workers, self._stores = subscriptions, workers, stores
         self._terms, self._open_reader = terms, open_reader
         self._seen: Seen | None = None
@@ -134,8 +136,9 @@ class StreamRunner:
 
     def _beat(self) -> list[str]:
         now = self._stores.clock()
-        self._workers.beat(self._worker, now)
-        return self._workers.live(now)
+        self._workers.beat(self._worker, now, self._status)
+        # Starts that are under way read nothing yet.
+        return self._workers.staying(now)
 
     def _plan(self) -> None:
         asked: list[sources.Subscription] = []

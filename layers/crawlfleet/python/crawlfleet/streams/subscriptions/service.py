@@ -52,6 +52,9 @@ class SubscriptionState(StrEnum):
     SUSPENDED = "suspended"
 
 
+_UNSERVED: Final = frozenset({SubscriptionState.SUSPENDED, SubscriptionState.NO_CHANNEL})
+
+
 def channels_of(tree: Tree) -> Mapping[str, StreamKind]:
     """Return the kinds of a stage's channels by their names."""
     return {
@@ -76,6 +79,11 @@ def state_of(tree: Tree, subscription: Subscription, now: datetime) -> Subscript
     if not is_active(content.active, now):
         return SubscriptionState.RESTING
     return SubscriptionState.ACTIVE
+
+
+def is_served(tree: Tree, subscription: Subscription, now: datetime) -> bool:
+    """Tell whether sources are read for a subscription: of one that rests they are, too."""
+    return state_of(tree, subscription, now) not in _UNSERVED
 
 
 def problems_of(tree: Tree, tenant: str, name: str, fields: Mapping[str, Any]) -> list[Problem]:

@@ -62,6 +62,12 @@ class MongoLeasing:
             failing_since=found.get("failing_since"),
         )
 
+    def is_due(self, now: datetime) -> bool:
+        """Tell whether a receiver waits for what is to be pushed to it, and nobody works for it."""
+        with border():
+            found = self._outbox.receivers.find_one({"due_at": {"$lte": now}}, ["_id"])
+        return found is not None
+
     def due(self, lease: Lease, now: datetime, limit: int) -> list[Delivery]:
         """Read the oldest deliveries of a receiver that are due, with their items."""
         match = {**_pending(lease), "due_at": {"$lte": now}}

@@ -1,0 +1,1 @@
+"""The trials function; its door is ``handler``."""
