@@ -183,3 +183,22 @@ def test_the_guide_adds_a_tenant_that_works_and_no_key_is_in_any_log(cloud, tmp_
     logs = [file for file in Path(cloud.addresses.log_dir).rglob("*") if file.is_file()]
     assert logs
     assert not [file for file in logs for key in keys if key in file.read_text(errors="replace")]
+
+
+def test_a_rule_is_changed_by_calls_while_all_runs_and_taken_back(cloud):
+    with Client(cloud.api_url, cloud.api_key) as operator:
+        paths = [one.path for one in operator.config_documents().documents]
+        biz = next(path for path in paths if path.endswith(f"/{BIZ}"))
+        before = operator.config_document(biz).content
+        rule = {**before["rules"]["page"], "key": ["url"]}
+
+        tried = operator.change_config({f"{biz}/rules/page": rule}, dry_run=True)
+        changed = operator.change_config({f"{biz}/rules/page": rule}, why="A key.")
+        newest, earlier, *_ = operator.config_versions(path=biz)
+        back = operator.roll_back_config(tried.revision, path=biz, revision=changed.revision)
+
+        assert (tried.written, changed.written, back.written) == (False, True, True)
+        assert (newest.revision, newest.why) == (changed.revision, "A key.")
+        assert earlier.revision <= tried.revision
+        assert operator.config_diff(tried.revision, back.revision).differences == ()
+        eventually(lambda: operator.config_document(biz).content == before)
