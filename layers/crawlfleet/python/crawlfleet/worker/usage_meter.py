@@ -177,7 +177,7 @@ class UsageMeter:
                 bill.usd += self._priced(taken) - bill.idle_usd
 
     def _usd(self, seconds: float) -> float:
-        return self._priced(Measured(gb_seconds=seconds * self._gb))
+        return self._priced(Measured(gb_seconds=seconds * self._gb)) if seconds else 0.0
 
     def arrived(
         self,

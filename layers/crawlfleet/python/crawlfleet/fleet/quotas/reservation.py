@@ -14,18 +14,21 @@ from crawlfleet.requests.outcomes import Dead, Outcome
 
 #: Then it waits for its host so long, unless its limit is used up (fleet.quotas.parking).
 AGAIN: Final = timedelta(seconds=10)
+NOTHING: Final = Use()
 
 
 @dataclass(slots=True)
 class Reservation:
     """An amount reserved of each account for one attempt, whose ``records`` so far are stored.
 
-    ``over`` is the limit that kept it from storing more.
+    Once the ``worst`` case is reserved it has that of each limit at least. ``over`` is the limit
+    that kept it from storing more.
     """
 
     parts: dict[tuple[Account, Window], int]
     records: int = 0
     over: "OverLimitError | None" = None
+    worst: Use = NOTHING
 
     def charged(self, bill: Bill) -> int:
         """Compute what a budget is charged for an attempt: its cost, up to what was reserved.

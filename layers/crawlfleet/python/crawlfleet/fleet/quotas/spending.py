@@ -119,7 +119,7 @@ class Spending:
         used = Use()
         try:
             limits = await self._reserve_worst(leased, reservation, limits, worst)
-            used = worst
+            used = reservation.worst = worst
             leased.take_records = lambda count: self._take_part(
                 reservation, limits, count, bill, worst
             )
@@ -196,6 +196,8 @@ class Spending:
         self, reservation: Reservation, limits: Iterable[Limit], unit: QuotaUnit, total: int
     ) -> None:
         """Get room for so much of a unit in all; OverLimitError where there is none."""
+        if total <= reservation.worst.of(unit):
+            return
         wanted = {}
         for limit in limits:
             if limit.quota.unit is unit:
@@ -269,34 +271,30 @@ class Spending:
     async def _reserve(self, reservation: Reservation, wanted: Mapping[Limit, int]) -> None:
         """Reserve all that is wanted, or nothing: OverLimitError where a limit is against it."""
         waiter, patience = object(), self._steady.now() + PATIENCE_SECONDS
-        keyed: dict[_Key, int] = {}
+        asked: list[tuple[_Key, Purse, int]] = []
         try:
             while True:
                 now, clock = self._steady.now(), self._clock()
-                for key in keyed:
-                    self._purses[key].waiting.pop(waiter, None)
-                keyed = {
-                    (one.account, self._window(one.quota.per, clock)): amount
-                    for one, amount in wanted.items()
-                }
-                for limit, key in zip(wanted, keyed, strict=True):
-                    self._purse(key, limit, now)
-                short = [
-                    key for key, amount in keyed.items() if self._purses[key].free(now) < amount
-                ]
+                for _, purse, _ in asked:
+                    purse.waiting.pop(waiter, None)
+                asked = []
+                for limit, amount in wanted.items():
+                    key = limit.account, self._window(limit.quota.per, clock)
+                    asked.append((key, self._purse(key, limit, now), amount))
+                short = [one for one in asked if one[1].free(now) < one[2]]
                 if not short:
-                    for key, amount in keyed.items():
-                        self._purses[key].reserve(amount, now)
+                    for key, purse, amount in asked:
+                        purse.reserve(amount, now)
                         reservation.parts[key] = reservation.parts.get(key, 0) + amount
                     return
-                for key in short:
+                for key, purse, amount in short:
                     self._check(key, now, patience)
-                    self._purses[key].waiting[waiter] = keyed[key]
+                    purse.waiting[waiter] = amount
                 self._wake.set()
                 await self._answered.wait()
         finally:
-            for key in keyed:
-                self._purses[key].waiting.pop(waiter, None)
+            for _, purse, _ in asked:
+                purse.waiting.pop(waiter, None)
 
     def _purse(self, key: _Key, limit: Limit, now: float) -> Purse:
         purse = self._purses.get(key)
