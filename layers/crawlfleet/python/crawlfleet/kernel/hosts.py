@@ -10,6 +10,7 @@ from urllib.parse import quote, unquote
 _LONGEST_NAME: Final = 253
 #: What stands between the scheme and the path.
 _AUTHORITY: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#\\]*)")
+_DELIMITER: Final = re.compile(r"[/?#\\]")
 _PLAIN_NAME: Final = re.compile(r"[a-z0-9._-]+")
 
 
@@ -85,9 +86,13 @@ def origin_of(url: str) -> str:
     ('https://example.org', 'http://example.org:8080')
     """
     scheme, _, rest = url.partition("://")
-    scheme = scheme.lower()
-    authority = re.split(r"[/?#\\]", rest, maxsplit=1)[0].rpartition("@")[2]
+    return _origin(scheme.lower(), _DELIMITER.split(rest, maxsplit=1)[0])
+
+
+@lru_cache(maxsize=8_192)  # several times a page
+def _origin(scheme: str, authority: str) -> str:
+    host, authority = host_of(f"{scheme}://{authority}"), authority.rpartition("@")[2]
     port = authority.rpartition("]")[2].rpartition(":")[2] if ":" in authority else ""
     if not port.isdecimal() or (scheme, int(port)) in {("http", 80), ("https", 443)}:
-        return f"{scheme}://{host_of(url)}"
-    return f"{scheme}://{host_of(url)}:{int(port)}"
+        return f"{scheme}://{host}"
+    return f"{scheme}://{host}:{int(port)}"

@@ -7,6 +7,7 @@ import asyncio
 import heapq
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from itertools import count
 from typing import Final, TypeAlias
 
@@ -88,7 +89,9 @@ class _Ready:
 
     async def get(self) -> LeasedRequest | None:
         """Take the next one, once there is one."""
-        while self.empty():
+        while True:
+            with suppress(asyncio.QueueEmpty):
+                return self.get_nowait()
             coming = asyncio.get_running_loop().create_future()
             self._getters.append(coming)
             try:
@@ -99,7 +102,6 @@ class _Ready:
                 else:
                     self._getters.remove(coming)
                 raise
-        return self.get_nowait()
 
     def get_nowait(self) -> LeasedRequest | None:
         """Take the next one; raises QueueEmpty."""
