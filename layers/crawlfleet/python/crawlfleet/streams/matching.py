@@ -12,8 +12,9 @@ go into a small second one until that is a tenth of the first.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from ahocorasick_rs import AhoCorasick
@@ -42,14 +43,27 @@ _SIGNS: Final = {
 }
 
 
-class _Entry(NamedTuple):
+class _Test(NamedTuple):
+    """A group of a filter, of which all are to hold or any: values, and groups within.
+
+    With many filters most of one is not in the processor's cache: so it is a few small values.
+    """
+
+    is_all: bool
+    wanted: Present
+    unwanted: Present
+    inner: "tuple[_Test, ...]"
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
     """A filter with the values that it stands under, and the subscribers that have it."""
 
     filter: Filter
     anchors: frozenset[str]
     #: None where an anchor is all that it needs.
-    takes: Callable[[Present], bool] | None
-    subscribers: dict[str, None]
+    test: _Test | None
+    subscribers: list[str]
 
 
 class _Automaton:
@@ -77,7 +91,7 @@ class Matcher:
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
         self._of: dict[str, str] = {}
-        self._under: dict[str, dict[str, _Entry]] = {}
+        self._under: dict[str, dict[_Entry, None]] = {}
         self._uses: Counter[str] = Counter()
         self._main, self._new = _Automaton(), _Automaton()
         # All terms of the automata, and those that are missing there.
@@ -94,7 +108,7 @@ class Matcher:
                 continue
             self.drop(subscriber)
             entry = self._entries.get(wanted.digest) or self._stand(wanted)
-            entry.subscribers[subscriber] = None
+            entry.subscribers.append(subscriber)
             self._of[subscriber] = wanted.digest
 
     def drop(self, subscriber: str) -> None:
@@ -103,13 +117,13 @@ class Matcher:
         if digest is None:
             return
         entry = self._entries[digest]
-        del entry.subscribers[subscriber]
+        entry.subscribers.remove(subscriber)
         if entry.subscribers:
             return
         del self._entries[digest]
         for value in entry.anchors:
             under = self._under[value]
-            del under[digest]
+            del under[entry]
             if not under:
                 del self._under[value]
         self._uses.subtract(_terms(entry.filter))
@@ -119,8 +133,8 @@ class Matcher:
         present, candidates = self._look_up(item)
         return [
             subscriber
-            for entry in candidates.values()
-            if entry.takes is None or entry.takes(present)
+            for entry in candidates
+            if entry.test is None or _passes(entry.test, present)
             for subscriber in entry.subscribers
         ]
 
@@ -128,7 +142,7 @@ class Matcher:
         """Count the filters that an item is compared with: what its match costs."""
         return len(self._look_up(item)[1])
 
-    def _look_up(self, item: Item) -> tuple[Present, dict[str, _Entry]]:
+    def _look_up(self, item: Item) -> tuple[Present, dict[_Entry, None]]:
         """Find the values that are in an item, and the filters that have an anchor there."""
         if self._missing:
             self._learn()
@@ -138,7 +152,7 @@ class Matcher:
             if values:
                 sign = _SIGNS[kind]
                 present.update(sign + value for value in values)
-        candidates: dict[str, _Entry] = {}
+        candidates: dict[_Entry, None] = {}
         for value in present:
             if (entries := self._under.get(value)) is not None:
                 candidates.update(entries)
@@ -148,10 +162,10 @@ class Matcher:
         chosen = frozenset(map(_key, anchors(wanted.root, _frequency)))
         # As many anchors as leaves: plain alternatives, each of which is enough.
         is_plain = len(chosen) == sum(1 for _ in leaves(wanted.root))
-        entry = _Entry(wanted, chosen, None if is_plain else _compiled(wanted.root), {})
+        entry = _Entry(wanted, chosen, None if is_plain else _compiled(wanted.root), [])
         self._entries[wanted.digest] = entry
         for value in chosen:
-            self._under.setdefault(value, {})[wanted.digest] = entry
+            self._under.setdefault(value, {})[entry] = None
         terms = _terms(wanted)
         self._uses.update(terms)
         self._missing += terms - self._known
@@ -186,26 +200,27 @@ def _frequency(leaf: Leaf) -> float:
     return _RARER ** (length if leaf.kind is Kind.TERM else length + _NAMED)
 
 
-def _compiled(node: Node) -> Callable[[Present], bool]:
-    """Make what evaluates a filter over the values in an item, leaves of a group in one step."""
+def _compiled(node: Node) -> _Test:
+    """Make the test that evaluates a filter, leaves of a group in one step."""
     op, members = (Op.AND, (node,)) if isinstance(node, Leaf) else (node.op, node.members)
     found = [one for one in members if isinstance(one, Leaf)]
-    wanted = frozenset(_key(one) for one in found if not one.excluded)
-    unwanted = frozenset(_key(one) for one in found if one.excluded)
-    groups = [_compiled(one) for one in members if not isinstance(one, Leaf)]
+    return _Test(
+        op is Op.AND,
+        frozenset(_key(one) for one in found if not one.excluded),
+        frozenset(_key(one) for one in found if one.excluded),
+        tuple(_compiled(one) for one in members if not isinstance(one, Leaf)),
+    )
 
-    def takes_all(present: Present) -> bool:
-        return (
-            wanted <= present
-            and unwanted.isdisjoint(present)
-            and all(takes(present) for takes in groups)
-        )
 
-    def takes_any(present: Present) -> bool:
-        return (
-            not wanted.isdisjoint(present)
-            or not unwanted <= present
-            or any(takes(present) for takes in groups)
-        )
-
-    return takes_all if op is Op.AND else takes_any
+def _passes(test: _Test, present: Present) -> bool:
+    """Tell whether an item that has these values passes a test."""
+    is_all, wanted, unwanted, inner = test
+    if is_all:
+        if not (wanted <= present and unwanted.isdisjoint(present)):
+            return False
+    elif not (wanted.isdisjoint(present) and unwanted <= present):
+        return True
+    for one in inner:
+        if _passes(one, present) is not is_all:
+            return not is_all
+    return is_all
