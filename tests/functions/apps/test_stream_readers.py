@@ -153,7 +153,7 @@ def test_a_successor_goes_on_where_its_predecessor_has_left_and_each_item_comes_
             monkeypatch.setattr(stream_function, "IDLE", timedelta())
             await asyncio.to_thread(ask, streaming, "DELETE", PLACE)
             ended = await asyncio.gather(*reading)
-            assert server.open == 0
+            await until(lambda: not server.open)
             return ended
 
     assert [one["ended"] for one in asyncio.run(work())] == ["succeeded", "idle"]

@@ -110,6 +110,7 @@ def test_while_somebody_subscribes_a_reader_runs_but_for_a_tick_and_a_start(data
         starting = [(at, ready) for at, ready in starting if ready > second]
         if second in deaths and readers:
             readers.pop(0)
+            unread = 0  # the one who has just come may be cut off, too
         readers = [one for one in readers if not may_leave(one.worker, readers, 1, OVERLAP, now)]
         if second % 30 == 0:
             missing = readers_wanted(1, readers, OVERLAP, now) - len(readers) - len(starting)
