@@ -7,6 +7,7 @@ from crawlfleet.streams.delivery.conversations import MOST_LEVELS, MOST_TURNS, t
 from crawlfleet.streams.delivery.dead_letters import StreamDeadLetters
 from crawlfleet.streams.delivery.deliverer import SLICE, TERM, Deliverer, run
 from crawlfleet.streams.delivery.explaining import ItemExplainer
+from crawlfleet.streams.delivery.figures import LAG_BOUNDS, Tally, quantile
 from crawlfleet.streams.delivery.models import (
     Addressed,
     Delivery,
@@ -19,6 +20,7 @@ from crawlfleet.streams.delivery.models import (
 from crawlfleet.streams.delivery.mongo.accepting import MongoAccepting
 from crawlfleet.streams.delivery.mongo.conversations import MongoConversations
 from crawlfleet.streams.delivery.mongo.dead_letters import MongoStreamDeadLetters
+from crawlfleet.streams.delivery.mongo.figures import MongoFigures
 from crawlfleet.streams.delivery.mongo.leasing import MongoLeasing
 from crawlfleet.streams.delivery.mongo.traces import MongoTraces
 from crawlfleet.streams.delivery.redis import RedisPusher, stream_key
@@ -67,6 +69,8 @@ from crawlfleet.streams.reading.counters import ChannelCounters
 from crawlfleet.streams.reading.mongo import MongoCursors
 from crawlfleet.streams.reading.plan import WHOLE, owned, planned
 from crawlfleet.streams.reading.runner import StreamRunner, Terms
+from crawlfleet.streams.reading.seen import sources_over
+from crawlfleet.streams.reading.status import FEEDS, FRESH, Pace, ReaderStatus, together
 from crawlfleet.streams.reading.succession import (
     Demand,
     Tenure,
@@ -75,6 +79,7 @@ from crawlfleet.streams.reading.succession import (
     readers_wanted,
 )
 from crawlfleet.streams.redis import RedisHolds, Taken, hold_key
+from crawlfleet.streams.silence import ENOUGH, LEAST, Gaps, after_items, silent_at
 from crawlfleet.streams.sources import NOTHING, Source, Subscription, needed, reload, worker_of
 from crawlfleet.streams.targets import Target, TargetKind, is_allowed, must_be_allowed, target_of
 from crawlfleet.streams.text import fold, hashtags, is_whole, mentions, occurrences

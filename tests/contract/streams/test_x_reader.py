@@ -304,7 +304,7 @@ def test_the_token_is_sent_and_never_told():
 
     found = run(work)
 
-    assert found.faults[0].end is End.HTTP
+    assert found.faults[0].end is End.REFUSED
     assert "401" in found.faults[0].message
     assert "wrong-token" not in str(found.faults)
 

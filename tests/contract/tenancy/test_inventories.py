@@ -1,6 +1,7 @@
 """The stores' inventories of a tenant: what is counted is deleted, and nothing of another one."""
 
 import re
+import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -142,6 +143,8 @@ def documents(mongo_connection, tenant):
         for collection, field in mongo_inventory.BY_FIELD.items():
             first, _, second = field.partition(".")
             document = {first: {second: one} if second else one}
+            # Another test may have made the index by which no two subscriptions have the same one.
+            document["number"] = uuid.uuid4().int >> 70
             mongo_connection.control(collection).insert_one(document)
         for name in ("docs.main_000", "docs.main_000_records", "gone.old_001", "docs.main_seeds"):
             kept = mongo_connection.collection("home", one, "main", name)

@@ -150,6 +150,7 @@ def test_everything_documented_answers(world, document, tmp_path, monkeypatch):
     queries |= {"getConfigDocument": {"path": f"bizs/{acme}/docs"}}
     queries |= {"diffConfigVersions": {"from": revision}}
     queries |= {"getConversation": {"channel": "news", "item": "1"}}
+    queries |= {"getSource": {"name": "https://example.org/feed"}}
     queries |= {"explainItem": {"channel": "news", "item": "1"}}
 
     # Deletions come last, after the reading of what they delete.

@@ -1,6 +1,7 @@
 """Dead letters and conversations of subscriptions through the API and the SDK; whose they are."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 
@@ -9,10 +10,12 @@ from tests.functions.door import Door
 from tests.functions.http import ask
 from tests.kit.kernel import InvalidRequestError, NotFoundError
 from tests.kit.sdk import Client
+from tests.kit.streams import Addressed, Item, MongoFigures, StreamItem, Subscriber, Tally
 from tests.kit.worlds.functions import World
 
 BIZ = "docs"
 PLACE = f"/v1/{BIZ}/undelivered"
+NOW = datetime.now(UTC).replace(microsecond=0)
 FEED = "https://news.example/explained.xml"
 
 
@@ -162,3 +165,41 @@ def test_what_is_wrong_with_a_question_about_an_item_is_named(world: World, quer
 
     field = "channel" if query.get("item") else "item"
     assert (answer.status, answer.fields) == (400, [field])
+
+
+def test_sources_are_listed_and_shown_to_who_subscribes_to_them(
+    world: World, fleet: Client
+) -> None:
+    fleet.put_subscription(BIZ, "all", filter="rain", feeds=[FEED, f"{FEED}?2"])
+    fleet.put_subscription(BIZ, "more", filter="snow", feeds=[FEED])
+
+    listed = list(fleet.sources(BIZ))
+    shown = fleet.source(BIZ, FEED)
+
+    assert [(one.name, one.subscriptions) for one in listed] == [
+        (FEED, ("all", "more")),
+        (f"{FEED}?2", ("all",)),
+    ]
+    assert (shown.kind, shown.state, shown.figures.read) == ("rss", "unread", 0)
+    with pytest.raises(NotFoundError):
+        fleet.source(BIZ, "https://other.example/")
+    with pytest.raises(InvalidRequestError, match="name"):
+        fleet.source(BIZ, "")
+
+
+def test_figures_of_a_subscription_have_what_it_took_and_what_was_given_up(
+    world: World, fleet: Client
+) -> None:
+    fleet.put_subscription(BIZ, "all", filter="rain", feeds=[FEED])
+    an_undelivered_item(world, "acme", BIZ, channel=FEED)
+    item = StreamItem(id="1", channel=FEED, seen=Item(text="rain"), received_at=NOW)
+    tally, whose = Tally(), Subscriber(tenant=world.tenants["acme"], biz=BIZ, name="all")
+    tally.read([item], [Addressed(item=item, subscribers=(whose,))], NOW)
+    MongoFigures(world.own.nodes).add(tally.take(), datetime.now(UTC))
+
+    found = fleet.subscription_figures(BIZ, "all")
+
+    assert (found.figures.matched, found.figures.delivered, found.dead) == (1, 1, 1)
+    assert (found.pending, found.last_delivered_at) == (0, NOW)
+    with pytest.raises(NotFoundError):
+        fleet.subscription_figures(BIZ, "none")

@@ -69,3 +69,19 @@ def test_an_item_is_explained_in_words(world: World, crawlfleet: Program) -> Non
     assert as_json["verdicts"][0]["delivery"]["reason"] == "refused"
     assert unknown.code == 4
     assert "subscription try" in unknown.err
+
+
+def test_sources_are_listed_and_shown_in_words(world: World, crawlfleet: Program) -> None:
+    feed = "https://news.example/shown.xml"
+    crawlfleet("subscription", "put", BIZ, "shown", "--filter", "rain", "--feed", feed)
+
+    listed = crawlfleet("source", "list", BIZ)
+    shown = crawlfleet("source", "show", BIZ, feed)
+    of_one = crawlfleet("subscription", "show", BIZ, "shown")
+    crawlfleet("subscription", "end", BIZ, "shown")
+
+    assert (listed.code, shown.code, of_one.code) == (0, 0, 0), listed.err + shown.err + of_one.err
+    assert "unread" in listed.out
+    assert "nobody" in shown.out
+    assert "taken in" in of_one.out
+    assert "there are none" in crawlfleet("source", "list", BIZ).err

@@ -61,10 +61,10 @@ def test_subscriptions_to_channels_that_the_stage_does_not_have_are_not_read_for
 
 
 def test_figures_of_a_channel_are_counted_and_its_lag_is_of_its_latest_items():
-    counters = ChannelCounters()
-    counters.fault("silent", "nothing came for 60 s")
+    counters = ChannelCounters(NOW)
+    counters.fault("silent", "nothing came for 60 s", NOW)
     counters.accepted([None, NOW - timedelta(seconds=3), NOW + timedelta(seconds=9)], NOW)
-    report = counters.report(subscriptions=1, is_read=False)
+    report = counters.report(subscriptions=1, connections=0)
 
     assert (report.faults, report.last_fault) == ({"silent": 1}, "nothing came for 60 s")
     assert (report.lag_p95_seconds, report.last_item_at) == (3.0, NOW)

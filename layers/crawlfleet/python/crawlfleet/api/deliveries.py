@@ -1,4 +1,4 @@
-"""Deliveries of subscriptions in the API: dead letters, and conversations (SPEC.md D10)."""
+"""Streams in the API: dead letters, conversations, items explained, sources (SPEC.md D10)."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any, Final
@@ -14,7 +14,9 @@ from crawlfleet.config.lookup import biz_of
 from crawlfleet.kernel.errors import InvalidRequestError, NotFoundError
 from crawlfleet.streams.delivery import explaining, models
 from crawlfleet.streams.delivery.conversations import Turn
+from crawlfleet.streams.delivery.figures import LAG_BOUNDS, Figures
 from crawlfleet.streams.delivery.mongo.traces import TracedDelivery
+from crawlfleet.streams.reading.seen import SeenSource
 from crawlfleet.wire.deliveries import (
     Conversation,
     ConversationTurn,
@@ -25,11 +27,19 @@ from crawlfleet.wire.deliveries import (
     UndeliveredItem,
     UndeliveredPage,
 )
+from crawlfleet.wire.sources import (
+    SourcesPage,
+    StreamFigures,
+    StreamSource,
+    SubscriptionFigures,
+)
 
 #: Characters of a text in a conversation: an answer has up to 500 of them.
 _TEXT: Final = 1_000
 _REASONS: Final = tuple(reason.value for reason in models.Reason)
 _LONGEST_ID: Final = 500
+_LONGEST_NAME: Final = 2_000
+_BEYOND: Final = "inf"
 
 #: The schema has the enumeration; another value is refused where all are named.
 ReasonWord = Annotated[
@@ -152,6 +162,27 @@ def _id_of(name: str, meaning: str) -> Parameter:
     return Parameter(name=name, meaning=meaning, shape=shape)
 
 
+def figures_view(found: Figures) -> StreamFigures:
+    """Shape figures."""
+    names = [*(f"{bound:g}" for bound in LAG_BOUNDS), _BEYOND]
+    lags = {names[at]: count for at, count in sorted(found.lags.items()) if at < len(names)}
+    return filled(StreamFigures, found, lags=lags)
+
+
+def source_view(found: SeenSource) -> StreamSource:
+    """Shape a source."""
+    return filled(
+        StreamSource,
+        found.status,
+        name=found.name,
+        kind=found.kind.value,
+        state=found.state.value,
+        subscriptions=found.subscriptions,
+        due_at=found.due_at,
+        figures=figures_view(found.figures),
+    )
+
+
 ROUTES: Final = Routes()
 
 
@@ -272,3 +303,57 @@ def explain_item(call: Call, biz: str) -> Response[str]:
         subscription=_subscription_in(call),
     )
     return shown(200, explained_view(found))
+
+
+@ROUTES.add("GET", "/v1/{biz}/sources", SourcesPage, parameters=(CURSOR, LIMIT))
+def list_sources(call: Call, biz: str) -> Response[str]:
+    """List the channels and feeds that the biz subscribes to, by name, as they are read now."""
+    biz_of(call.tree, call.tenant, biz)
+    now = call.now
+    return page_of(
+        call.limit,
+        lambda limit: call.context.sources.list_all(
+            call.tenant, biz, now, cursor=call.cursor, limit=limit
+        ),
+        lambda found, **page: SourcesPage(tuple(found), **page),
+        source_view,
+    )
+
+
+@ROUTES.add(
+    "GET",
+    "/v1/{biz}/sources/one",
+    StreamSource,
+    parameters=(
+        Parameter(
+            name="name",
+            meaning="The name of the channel, or the URL of the feed.",
+            shape={"type": "string", "minLength": 1, "maxLength": _LONGEST_NAME},
+        ),
+    ),
+)
+def get_source(call: Call, biz: str) -> Response[str]:
+    """Get one channel or feed that the biz subscribes to, as it is read now."""
+    biz_of(call.tree, call.tenant, biz)
+    name = call.query.get("name", "")
+    if not 1 <= len(name) <= _LONGEST_NAME:
+        raise InvalidRequestError.of("name", f"must be 1 to {_LONGEST_NAME:,} signs")
+    return shown(200, source_view(call.context.sources.get(call.tenant, biz, name, call.now)))
+
+
+@ROUTES.add("GET", "/v1/{biz}/subscriptions/{subscription}/figures", SubscriptionFigures)
+def get_subscription_figures(call: Call, biz: str, subscription: str) -> Response[str]:
+    """Get the figures of a subscription: what it takes, how late it is delivered, what waits."""
+    one = call.context.subscriptions.get(call.tree, call.tenant, biz, subscription)
+    found = call.context.sources.of_subscription(one, call.now)
+    return shown(
+        200,
+        filled(
+            SubscriptionFigures,
+            found,
+            subscription=one.name,
+            figures=figures_view(found.figures),
+            last_taken_at=found.figures.taken_at,
+            last_delivered_at=found.figures.delivered_at,
+        ),
+    )

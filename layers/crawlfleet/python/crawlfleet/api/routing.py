@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from crawlfleet.streams.delivery.dead_letters import StreamDeadLetters
     from crawlfleet.streams.delivery.explaining import ItemExplainer
     from crawlfleet.streams.delivery.mongo.conversations import MongoConversations
+    from crawlfleet.streams.reading.seen import SeenSources
     from crawlfleet.streams.subscriptions.service import SubscriptionService
     from crawlfleet.tenancy.configuration import Configuration
     from crawlfleet.tenancy.removal import Removals
@@ -97,6 +98,8 @@ class Context(Protocol):
     def undelivered(self) -> "StreamDeadLetters": ...
     @property
     def conversations(self) -> "MongoConversations": ...
+    @property
+    def sources(self) -> "SeenSources": ...
     @property
     def explaining_items(self) -> "ItemExplainer": ...
     @property
@@ -383,7 +386,7 @@ _WORDS: Final[Mapping[str, frozenset[str]]] = {
     "schedules": frozenset({"schedules"}),
     "spiders": frozenset({"spiders"}),
     "subscriptions": frozenset({"subscriptions"}),
-    "deliveries": frozenset({"undelivered", "conversations", "stream-items"}),
+    "deliveries": frozenset({"undelivered", "conversations", "stream-items", "sources", "figures"}),
     "jobs": frozenset({"jobs", "forecasts"}),
     "demands": frozenset({"demands", "run"}),
     "incidents": frozenset({"incidents"}),

@@ -9,6 +9,7 @@ from crawlfleet.crawling.fetching.downloader import AiohttpFetcher
 from crawlfleet.crawling.fetching.stores import StoreAddresses
 from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
 from crawlfleet.kernel.time import Clock
+from crawlfleet.streams.delivery.figures import Tally
 from crawlfleet.streams.delivery.mongo.accepting import MongoAccepting
 from crawlfleet.streams.feeds.fetching import PoliteFeeds
 from crawlfleet.streams.feeds.mongo import MongoFeeds
@@ -25,14 +26,21 @@ async def read_feeds(
     stores: StoreAddresses,
     terms: Callable[[], Terms],
     ends: Callable[[], bool],
+    tally: Tally,
+    told: Callable[[FeedRunner], None],
 ) -> None:
-    """Read feeds until it ends; without a subscription to one nothing is opened for them."""
+    """Read feeds until it ends; without a subscription to one nothing is opened for them.
+
+    ``told`` gets the runner, for its figures.
+    """
     runner = FeedRunner(
         subscriptions=MongoSubscriptions(parts.nodes),
         accepting=MongoAccepting(parts.nodes),
         clock=clock,
         terms=terms,
+        tally=tally,
     )
+    told(runner)
     while not runner.is_needed:
         if ends():
             return

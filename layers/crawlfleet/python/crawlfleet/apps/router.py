@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from crawlfleet.streams.delivery.dead_letters import StreamDeadLetters
     from crawlfleet.streams.delivery.explaining import ItemExplainer
     from crawlfleet.streams.delivery.mongo.conversations import MongoConversations
+    from crawlfleet.streams.reading.seen import SeenSources
     from crawlfleet.streams.subscriptions.service import SubscriptionService
     from crawlfleet.tenancy.configuration import Configuration
     from crawlfleet.tenancy.removal import Removals
@@ -247,6 +248,13 @@ class RouterContext:
 
         nodes = self.parts.nodes
         return ItemExplainer(traces=MongoTraces(nodes), subscriptions=MongoSubscriptions(nodes))
+
+    @cached_property
+    def sources(self) -> "SeenSources":
+        """The sources of streams, as they are read."""
+        from crawlfleet.streams.reading.seen import sources_over
+
+        return sources_over(self.parts.nodes)
 
     @cached_property
     def costs(self) -> "MongoCosts":

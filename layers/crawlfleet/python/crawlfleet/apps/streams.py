@@ -15,10 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 from uuid import uuid4
 
-import msgspec
-
 from crawlfleet.apps.context import Parts
 from crawlfleet.apps.feeds import read_feeds
+from crawlfleet.apps.seeing import Seeing
 from crawlfleet.config.documents.streams import Channel, ChannelKind
 from crawlfleet.crawling.fetching.secrets import SecretTexts
 from crawlfleet.crawling.fetching.stores import StoreAddresses
@@ -53,8 +52,6 @@ from crawlfleet.streams.x.reader import XReader
 
 #: Each channel has a call to a store under way now and then.
 THREADS: Final = 32
-#: Between two reports to the log.
-REPORT_SECONDS: Final = 60.0
 
 
 class StreamReaders:
@@ -67,6 +64,7 @@ class StreamReaders:
         self._worker = worker or f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
         self._clock = ServerClock(parts.redis)
         self._stores = StoreAddresses(parts.store_places)
+        self._seen = Seeing(parts, self._worker, self._clock)
 
     def _allow_private(self) -> bool:
         return self._parts.config.current().stage.allow_private_addresses
@@ -112,6 +110,7 @@ class StreamReaders:
             is_allowed=self._is_allowed,
             by=self._worker,
             clock=self._clock,
+            tally=self._seen.tally,
         )
 
     async def run(self, ends: Callable[[], bool]) -> None:
@@ -154,14 +153,19 @@ class StreamReaders:
                     cursors=MongoCursors(parts.nodes),
                     accepting=MongoAccepting(parts.nodes),
                     clock=self._clock,
+                    tally=self._seen.tally,
                 ),
                 terms=self._terms,
                 open_reader=open_reader,
                 status=self._status,
             )
-            reporting = asyncio.ensure_future(self._report(runner))
+            seen = self._seen
+            reporting = asyncio.ensure_future(seen.report(runner.report))
             feeds = asyncio.ensure_future(
-                read_feeds(parts, self._worker, self._clock, self._stores, self._terms, ends)
+                read_feeds(
+                    *(parts, self._worker, self._clock, self._stores, self._terms, ends),
+                    *(seen.tally, seen.of_feeds),
+                )
             )
             stop = threading.Event()
             delivering = threading.Thread(target=deliverer.run, args=(self._deliverer(), stop))
@@ -175,6 +179,7 @@ class StreamReaders:
                     task.cancel()
                 await asyncio.wait((reporting, feeds))
                 await asyncio.to_thread(delivering.join)
+                await asyncio.to_thread(seen.keep, runner.report())
 
     def _x_reader(
         self,
@@ -199,13 +204,6 @@ class StreamReaders:
             tell=lambda fault: tell(fault.end, fault.message),
             note=lambda message: tell("rules", message),
         )
-
-    async def _report(self, runner: StreamRunner) -> None:
-        while True:
-            await asyncio.sleep(REPORT_SECONDS)
-            if report := runner.report():
-                said = msgspec.to_builtins(report, builtin_types=())
-                self._parts.log.info("read streams", extra={"channels": said})
 
 
 def main() -> None:

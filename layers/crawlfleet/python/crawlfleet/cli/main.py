@@ -86,6 +86,9 @@ COMMANDS: Final[Mapping[str, Place]] = {
     "subscription": Place(
         "streams.subscriptions", "subscription", "Subscribe to streams; try filters on saved items."
     ),
+    "source": Place(
+        "streams.sources", "source", "Show the channels and feeds that are read, and how they do."
+    ),
     "delivery": Place(
         "streams.deliveries",
         "delivery",

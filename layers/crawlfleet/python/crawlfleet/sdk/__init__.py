@@ -119,6 +119,7 @@ from crawlfleet.wire.rules import (
 )
 from crawlfleet.wire.schedules import NextRun, Outcome, Schedule, StartedJob
 from crawlfleet.wire.seeds import Seed, SegmentTotals
+from crawlfleet.wire.sources import StreamFigures, StreamSource, SubscriptionFigures
 from crawlfleet.wire.subscriptions import Subscription, TriedFilter, TriedItem
 from crawlfleet.wire.tenants import (
     KeyLeftover,
@@ -233,8 +234,11 @@ __all__ = [
     "Stats",
     "Step",
     "StoreCount",
+    "StreamFigures",
+    "StreamSource",
     "Submitted",
     "Subscription",
+    "SubscriptionFigures",
     "TenantDetails",
     "TenantInventory",
     "TenantKey",

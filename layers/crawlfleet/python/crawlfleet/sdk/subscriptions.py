@@ -7,6 +7,7 @@ import msgspec
 
 from crawlfleet.kernel.errors import NotFoundError
 from crawlfleet.sdk.calls import PAGE_SIZE, Calls, Pages, parameters, path_of
+from crawlfleet.wire.sources import SourcesPage, StreamSource, SubscriptionFigures
 from crawlfleet.wire.subscriptions import Subscription, SubscriptionsPage, TriedFilter
 
 
@@ -93,6 +94,32 @@ class SubscriptionCalls(Calls):
         body = msgspec.json.encode({name: one for name, one in whole.items() if one is not None})
         path = path_of(biz, "subscriptions", name)
         return self._read(self._transport.call("PUT", path, body=body), Subscription)
+
+    def sources(self, biz: str, *, cursor: str | None = None) -> "Pages[StreamSource]":
+        """List the channels and feeds that a biz subscribes to, by name, as they are read now."""
+        return self._pages(
+            path_of(biz, "sources"),
+            SourcesPage,
+            parameters(limit=PAGE_SIZE),
+            cursor,
+            identity=lambda one: one.name,
+        )
+
+    def source(self, biz: str, name: str) -> StreamSource:
+        """Read one of them, by the name of the channel or the URL of the feed.
+
+        Raises:
+            NotFoundError: no subscription of the biz is to it.
+        """
+        return self._get(path_of(biz, "sources", "one"), StreamSource, parameters(name=name))
+
+    def subscription_figures(self, biz: str, name: str) -> SubscriptionFigures:
+        """Read the figures of a subscription: what it takes, how late it is delivered, what waits.
+
+        Raises:
+            NotFoundError: the biz has none of that name.
+        """
+        return self._get(path_of(biz, "subscriptions", name, "figures"), SubscriptionFigures)
 
     def end_subscription(self, biz: str, name: str, *, revision: str | None = None) -> None:
         """End a subscription; what was taken for it stays.

@@ -21,7 +21,7 @@ from crawlfleet.kernel.time import TimeLeft
 BY_ID: Final = (
     *("jobs", "schedules", "schedule_versions", "schedule_turns", "spiders", "spider_versions"),
     *("rules", "runs", "run_parts", "demands", "histories", "costs", "quotas", "counters"),
-    *("submission_keys", "unqueued", "marks"),
+    *("submission_keys", "unqueued", "marks", "stream_subscriber_hours"),
 )
 #: Those that name it in a field.
 BY_FIELD: Final = {
@@ -41,6 +41,7 @@ OF_THE_FLEET: Final = frozenset(
         *("schedule_looks", "incident_desk", "worker_numbers", "pools"),
         *("subscription_numbers", "stream_items", "stream_cursors", "stream_feeds"),
         *("config_versions", "config_newest"),
+        *("stream_readers", "stream_source_hours"),
     }
 )
 #: The kinds of a biz's collections, by what their names end with; any other has requests.

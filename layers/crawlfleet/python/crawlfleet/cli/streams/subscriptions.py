@@ -14,7 +14,14 @@ from crawlfleet.cli.terminal import say
 from crawlfleet.kernel.errors import InvalidRequestError, Problem
 
 if TYPE_CHECKING:
-    from crawlfleet.sdk import Client, ExplainedItem, ItemVerdict, Subscription, TriedItem
+    from crawlfleet.sdk import (
+        Client,
+        ExplainedItem,
+        ItemVerdict,
+        Subscription,
+        SubscriptionFigures,
+        TriedItem,
+    )
 
 #: Items that are tried by one call, and the characters that their texts have at most; one item may
 #: have more than that.
@@ -51,10 +58,12 @@ def list_all(fleet: "Client", biz: str, limit: int | None, as_json: bool) -> int
 @subscription.command()
 @console.with_api("biz", "name")
 def show(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
-    """Show one subscription."""
+    """Show one subscription, what it took of late, and what waits for its receiver."""
     found = fleet.subscription(biz, name)
+    seen = fleet.subscription_figures(biz, name)
     if as_json:
-        return console.emit(found)
+        figures = msgspec.to_builtins(seen)
+        return console.emit({**msgspec.to_builtins(found), "figures": figures})
     _show([found])
     facts = [
         ("filter", found.filter),
@@ -66,6 +75,7 @@ def show(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
         *(("active", each) for each in _hours(found)),
         ("revision", found.revision),
         ("created", console.moment(found.created_at)),
+        *_figures(seen),
     ]
     rows = [fact for fact in facts if fact[1] not in (None, "")]
     console.draw_table(["field", "value"], rows, apart=True)
@@ -322,6 +332,24 @@ def _show_explained(found: "ExplainedItem") -> None:
     console.listing(columns, verdicts, [tuple(_said(one)) for one in found.verdicts])
     if found.more:
         console.note("there are further subscriptions: name one by --subscription")
+
+
+def _figures(seen: "SubscriptionFigures") -> Iterator[tuple[str, str | None]]:
+    """Write what a subscription took, how late it was delivered, and what waits."""
+    found = seen.figures
+    share = f", {found.matched / found.read:.2%} of {found.read:,}" if found.read else ""
+    yield f"taken in {found.seconds / 60:.0f} min", f"{found.matched:,}{share}"
+    yield "delivered", f"{found.delivered:,}"
+    if found.lag_p50_seconds is not None and found.lag_p95_seconds is not None:
+        lag = f"{found.lag_p50_seconds:.3g} s median, {found.lag_p95_seconds:.3g} s p95"
+        yield "lag from publication", lag
+    at = seen.last_delivered_at
+    yield "last delivery", None if at is None else console.moment(at)
+    yield "waiting", f"{seen.pending:,}" if seen.pending else None
+    yield "given up", f"{seen.dead:,}" if seen.dead else None
+    if seen.receiver_error:
+        since = "" if seen.failing_since is None else f"since {console.moment(seen.failing_since)}"
+        yield "receiver fails", f"{since}: {seen.receiver_error}".lstrip(": ")
 
 
 def _said(one: "ItemVerdict") -> Iterator[str]:

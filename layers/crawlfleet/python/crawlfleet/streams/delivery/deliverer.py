@@ -24,6 +24,7 @@ from crawlfleet.kernel.errors import CrawlfleetError, MessageRefusedError, Store
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.time import Clock
 from crawlfleet.streams.delivery import messages, retries
+from crawlfleet.streams.delivery.figures import Tally
 from crawlfleet.streams.delivery.messages import LIMITS, Message
 from crawlfleet.streams.delivery.models import Delivery, Fault, Lease, Reason
 from crawlfleet.streams.delivery.mongo.leasing import MongoLeasing
@@ -79,6 +80,7 @@ class Deliverer:
     by: str
     clock: Clock = lambda: datetime.now(UTC)
     steady: Callable[[], float] = field(default=time.monotonic)
+    tally: Tally = field(default_factory=Tally)
 
     def deliver_next(self, *, quick_only: bool = False) -> Worked | None:
         """Work for the receiver that is due for longest, for a while; None where none is due.
@@ -161,6 +163,7 @@ class _Turn:
         taken = [one for one, fault in answers if fault is None]
         again = {one: fault for one, fault in answers if fault and not fault.is_final}
         at.outbox.settle(taken, now)
+        at.tally.pushed(taken, now)
         self._worked.delivered += len(taken)
         final = {one: fault for one, fault in answers if fault and fault.is_final}
         self._bury({one: (Reason.REFUSED, fault.text) for one, fault in final.items()})

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from crawlfleet.requests.visits import Validators
+from crawlfleet.streams.silence import Gaps
 
 #: Entries of a reading, and characters of one text of an entry; readers cut off what is beyond.
 ENTRIES_MAX: Final = 5_000
@@ -99,6 +100,7 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     failures: int = 0
     trouble: str = ""
     gone: bool = False
+    gaps: Gaps = Gaps()
     hub: Lease | None = None
 
 

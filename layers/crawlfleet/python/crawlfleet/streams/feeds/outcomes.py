@@ -31,6 +31,7 @@ from crawlfleet.streams.feeds.interval import (
 )
 from crawlfleet.streams.feeds.models import About, Download, Entry, Feed
 from crawlfleet.streams.items import StreamItem
+from crawlfleet.streams.silence import after_items
 
 #: A feed that nobody could ask for is due again after this, where nothing says another time.
 PUT_OFF: Final = timedelta(seconds=60)
@@ -82,6 +83,7 @@ def read(
         seen=found.seen,
         place=download.moved or feed.place,
         hub=hub,
+        gaps=after_items(feed.gaps, now) if new else feed.gaps,
     )
     items = tuple(items_of(feed.url, about, new, now))
     return Outcome(_answered(state, download, rate, about.ttl_seconds, now, bounds), items)

@@ -5,7 +5,7 @@ what happened      pause
 =================  ==================================================================
 the stream ended   none, then as after a fault of the network
 the network        250 ms more each time, to 16 s
-an HTTP fault      5 s, doubling to 320 s
+an HTTP fault      5 s, doubling to 320 s; so a secret that is refused
 too many requests  60 s, doubling to 960 s; what the server asks for where that is longer
 =================  ==================================================================
 
@@ -38,6 +38,8 @@ class End(StrEnum):
     SILENT = "silent"
     NETWORK = "network"
     HTTP = "http"
+    #: The secret was refused, or cannot be read.
+    REFUSED = "refused"
     LIMITED = "limited"
 
 
@@ -64,7 +66,7 @@ class Backoff(msgspec.Struct, frozen=True, kw_only=True):
         90.0
         """
         asked = min(asked_seconds, MOST_ASKED_SECONDS)
-        if end is End.HTTP:
+        if end in (End.HTTP, End.REFUSED):
             pause = _doubled(HTTP_SECONDS, self.http, MOST_HTTP_SECONDS)
             return replace(self, http=self.http + 1), max(pause, asked)
         if end is End.LIMITED:

@@ -6,10 +6,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iter
 from contextlib import aclosing
 from typing import Any, Final, NamedTuple, TypeVar
 
-from crawlfleet.kernel.errors import FetchError
+from crawlfleet.kernel.errors import FetchError, NoSecretError
 from crawlfleet.streams.http.backoff import Backoff, End
 from crawlfleet.streams.http.connection import OpenStream, StatusError, asked_of
 from crawlfleet.streams.http.lines import Lines
+from crawlfleet.streams.http.token import REFUSED
 from crawlfleet.streams.items import Batch
 
 #: A reader that may read no more has closed its connection after this, whatever it waits for. Less
@@ -146,6 +147,8 @@ async def _while(may_read: Callable[[], bool], work: Coroutine[Any, Any, T]) -> 
 
 
 def _end_of(error: FetchError) -> End:
+    if error.status in REFUSED or isinstance(error, NoSecretError):
+        return End.REFUSED
     if not isinstance(error, StatusError):
         return End.NETWORK if error.retryable else End.HTTP
     return End.LIMITED if error.status in _LIMITED else End.HTTP

@@ -5,7 +5,8 @@ from typing import Final
 from crawlfleet.crawling.fetching.secrets import SecretTexts
 from crawlfleet.kernel.errors import FetchError
 
-_REFUSED: Final = frozenset({401, 403})
+#: Statuses by which a channel refuses the secret.
+REFUSED: Final = frozenset({401, 403})
 #: The owner of the secrets of channels: the stage, which is no tenant.
 _STAGE: Final = ""
 
@@ -25,7 +26,7 @@ class Token:
 
     async def is_replaced(self, error: FetchError) -> bool:
         """Tell whether it was refused and has another text by now."""
-        if error.status not in _REFUSED or self._name is None:
+        if error.status not in REFUSED or self._name is None:
             return False
         try:
             used = await self._secrets.headers(_STAGE, [self._name])

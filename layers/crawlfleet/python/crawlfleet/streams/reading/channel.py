@@ -16,6 +16,7 @@ import msgspec
 
 from crawlfleet.kernel.errors import CrawlfleetError, StoreError, StoreUnavailableError
 from crawlfleet.kernel.time import Clock
+from crawlfleet.streams.delivery.figures import Tally
 from crawlfleet.streams.delivery.models import Addressed, Subscriber
 from crawlfleet.streams.delivery.mongo.accepting import MongoAccepting
 from crawlfleet.streams.holds import KEEP_SECONDS, ReaderHold
@@ -51,6 +52,7 @@ class Stores(msgspec.Struct, frozen=True, kw_only=True):
     accepting: MongoAccepting
     clock: Clock
     steady: Callable[[], float] = time.monotonic
+    tally: Tally = msgspec.field(default_factory=Tally)
 
 
 class SourceReader:
@@ -180,8 +182,7 @@ class SourceReader:
     async def _take(self, batch: Batch) -> None:
         """Hand a batch to delivery, again and again until that has it."""
         counters, now = self._counters, self._stores.clock()
-        counters.read += len(batch.items) + sum(batch.dropped.values())
-        counters.dropped.update(batch.dropped)
+        counters.came(batch, now)
         wanted = self._matched(batch.items)
         counters.matched += len(wanted)
         accepting = self._stores.accepting
@@ -191,6 +192,9 @@ class SourceReader:
             except CrawlfleetError:
                 await self._take_each(wanted)
             counters.accepted((one.item.published_at for one in wanted), self._stores.clock())
+        self._stores.tally.read(
+            batch.items, wanted, self._stores.clock(), batch.dropped, self.source.channel
+        )
         if batch.withdrawn:
             await self._done(lambda: accepting.withdraw(batch.withdrawn, now))
 

@@ -7,6 +7,10 @@ from typing import Final
 
 import msgspec
 
+from crawlfleet.streams.http.backoff import End
+from crawlfleet.streams.items import Batch
+from crawlfleet.streams.silence import Gaps, after_items
+
 #: Items whose lag is looked at: the latest of each channel.
 _LAGS: Final = 500
 #: Clocks of channels differ from ours; nothing has a lag of less than nothing.
@@ -28,13 +32,23 @@ class ChannelReport(msgspec.Struct, frozen=True, kw_only=True):
     subscriptions: int
     is_read: bool
     last_item_at: datetime | None
+    since: datetime
+    connections: int
+    gaps: Gaps
+    last_fault_at: datetime | None
+    is_refused: bool
     lag_p95_seconds: float | None
 
 
 class ChannelCounters:
     """The counters of one channel."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: datetime) -> None:
+        #: Since when the worker reads it.
+        self.since = now
+        self.gaps = Gaps()
+        self.last_fault_at: datetime | None = None
+        self._last_end = ""
         self.read = self.matched = self.delivered = 0
         self.dropped: Counter[str] = Counter()
         self.faults: Counter[str] = Counter()
@@ -49,17 +63,21 @@ class ChannelCounters:
             if at is not None:
                 self._lags.append(max(0.0, (now - at).total_seconds()))
 
-    def fault(self, end: str, message: str) -> None:
+    def came(self, batch: Batch, now: datetime) -> None:
+        """Note that a batch was read."""
+        self.read += len(batch.items) + sum(batch.dropped.values())
+        self.dropped.update(batch.dropped)
+        self._last_end = ""
+        if batch.items:
+            self.gaps = after_items(self.gaps, now)
+
+    def fault(self, end: str, message: str, now: datetime) -> None:
         """Note that a connection has ended."""
         self.faults[end] += 1
-        self.last_fault = message
+        self.last_fault, self.last_fault_at, self._last_end = message, now, end
 
-    def report(self, *, subscriptions: int, is_read: bool) -> ChannelReport:
-        """Return the figures.
-
-        >>> ChannelCounters().report(subscriptions=2, is_read=True).lag_p95_seconds is None
-        True
-        """
+    def report(self, *, subscriptions: int, connections: int) -> ChannelReport:
+        """Return the figures; ``connections`` are those that are read now."""
         lags = sorted(self._lags)
         return ChannelReport(
             read=self.read,
@@ -69,7 +87,12 @@ class ChannelCounters:
             faults=dict(self.faults),
             last_fault=self.last_fault,
             subscriptions=subscriptions,
-            is_read=is_read,
+            is_read=connections > 0,
             last_item_at=self.last_item_at,
+            since=self.since,
+            connections=connections,
+            gaps=self.gaps,
+            last_fault_at=self.last_fault_at,
+            is_refused=self._last_end == End.REFUSED,
             lag_p95_seconds=lags[int(len(lags) * _P95)] if lags else None,
         )

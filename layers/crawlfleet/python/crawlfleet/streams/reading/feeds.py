@@ -13,6 +13,7 @@ from typing import Final
 
 from crawlfleet.kernel.errors import CrawlfleetError, StoreError, StoreUnavailableError
 from crawlfleet.kernel.time import Clock
+from crawlfleet.streams.delivery.figures import Tally
 from crawlfleet.streams.delivery.models import Addressed
 from crawlfleet.streams.delivery.mongo.accepting import MongoAccepting
 from crawlfleet.streams.filters import Filter
@@ -49,6 +50,7 @@ class FeedRunner:
         clock: Clock,
         terms: Callable[[], Terms],
         look_seconds: float = LOOK_SECONDS,
+        tally: Tally | None = None,
     ) -> None:
         self._subscriptions, self._accepting = subscriptions, accepting
         self._clock = clock
@@ -60,7 +62,8 @@ class FeedRunner:
         self._receiving: dict[str, Receiving] = {}
         #: The subscriptions to each feed.
         self._of: Mapping[str, Collection[str]] = {}
-        self._counters = ChannelCounters()
+        self._counters = ChannelCounters(clock())
+        self._tally = tally or Tally()
 
     @property
     def is_needed(self) -> bool:
@@ -95,7 +98,7 @@ class FeedRunner:
 
     def report(self) -> ChannelReport:
         """Return the figures of all feeds together."""
-        return self._counters.report(subscriptions=len(self._matcher), is_read=bool(self._of))
+        return self._counters.report(subscriptions=len(self._matcher), connections=len(self._of))
 
     async def _go_on_looking(self) -> None:
         while True:
@@ -139,7 +142,7 @@ class FeedRunner:
     async def _take(self, batch: Batch, ends: Callable[[], bool]) -> bool:
         """Hand a batch to delivery; False where it was not taken before the end."""
         counters = self._counters
-        counters.read += len(batch.items)
+        counters.came(batch, self._clock())
         wanted = self._matched(batch.items)
         counters.matched += len(wanted)
         parts: list[Sequence[Addressed]] = [wanted] if wanted else []
@@ -162,6 +165,7 @@ class FeedRunner:
                 counters.dropped[UNSTORABLE] += 1
                 extra = {"channel": part[0].item.channel, "reason": type(error).__name__}
                 log.warning("an item cannot be stored", extra=extra)
+        self._tally.read(batch.items, wanted, self._clock())
         if wanted:
             counters.accepted((one.item.published_at for one in wanted), self._clock())
         return True

@@ -119,7 +119,7 @@ class StreamRunner:
             readers = [one for one, _, _ in self._reading.values() if one.source.channel == name]
             found[name] = counters.report(
                 subscriptions=sum(one.subscriptions for one in readers),
-                is_read=any(one.is_reading for one in readers),
+                connections=sum(one.is_reading for one in readers),
             )
         return found
 
@@ -174,13 +174,21 @@ class StreamRunner:
 
     def _begin(self, source: Source) -> None:
         channel, wanted = self._standing.channels[source.channel], self._planned[source]
-        counters = self._counters.setdefault(source.channel, ChannelCounters())
+        clock = self._stores.clock
+        if source.channel not in self._counters:
+            self._counters[source.channel] = ChannelCounters(clock())
+        counters = self._counters[source.channel]
+        if not any(one.source.channel == source.channel for one, _, _ in self._reading.values()):
+            counters.since = clock()
+
+        def tell(end: str, message: str) -> None:
+            counters.fault(end, message, clock())
 
         def planned_now() -> Planned:
             return self._planned.get(source, wanted)
 
         def open_reader() -> Reader:
-            return self._open_reader(source.channel, channel, planned_now, counters.fault)
+            return self._open_reader(source.channel, channel, planned_now, tell)
 
         reader = SourceReader(
             wanted, self._receiving, open_reader, self._stores, self._worker, counters
