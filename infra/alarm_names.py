@@ -78,7 +78,14 @@ def has_an_end(spec: FunctionSpec) -> bool:
     A worker works for as long as it may, and is cut off by nobody; so does what reads streams. A
     trial may take nearly all of its time, as sites and pages please, and ends by itself before.
     """
-    return not spec.is_worker and spec.name not in {names.TRIALS, names.STREAMS}
+    if spec.is_worker or spec.name in {names.TRIALS, names.STREAMS}:
+        return False
+    return is_called_all_day(spec)
+
+
+def is_called_all_day(spec: FunctionSpec) -> bool:
+    """Return whether a function is called by more than an operator, who sees what becomes of it."""
+    return not spec.grants.manages_tenants
 
 
 def of_stage(stage: Stage) -> frozenset[str]:
@@ -91,7 +98,8 @@ def _of_stage(stage: Stage) -> Iterator[str]:
     yield from (MONITOR_SILENT, SCHEDULER_SILENT, MESSAGES_FAILED, API_FAULTS, API_SLOW)
     for spec in stage.fleet.at_home:
         yield errors(spec.name)
-        yield throttles(spec.name)
+        if is_called_all_day(spec):
+            yield throttles(spec.name)
         if has_an_end(spec):
             yield slow(spec.name)
         if spec.keeps_dead_letters:

@@ -87,6 +87,8 @@ class Grants:
             the end is any that begin so.
         takes_starts: Whether it puts events into the stage's queue where they wait for their start,
             and takes them.
+        manages_tenants: Whether it makes and removes keys of tenants in API Gateway, writes
+            tenants' documents, and removes what a tenant had.
     """
 
     reads_config: bool = True
@@ -101,6 +103,7 @@ class Grants:
     reads_stream_secrets: bool = False
     delivers: tuple[str, ...] = ()
     takes_starts: bool = False
+    manages_tenants: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +222,7 @@ class FunctionSpec:
             names.ENV_MACHINES_TOPIC: self.grants.notifies,
             names.ENV_STARTS_QUEUE: self.grants.takes_starts,
             names.ENV_DEFAULT_API_KEY_ID: self.serves_api,
+            names.ENV_KEYS_REGION: self.grants.manages_tenants,
             names.ENV_SCRAPY_PACKAGES: self.runs_spiders,
         }
         yield from (variable for variable, is_told in told.items() if is_told)
@@ -412,6 +416,18 @@ FLEET: Final = Fleet(
             finds_extras=True,
         ),
         FunctionSpec(
+            name=names.OPERATORS,
+            purpose="Answers operators about tenants: makes their keys, removes what they had.",
+            memory_mb=1024,
+            timeout_seconds=28,
+            vendor=("core", "plans"),
+            # What every tenant's calls reach makes no keys: this is reached by paths that answer
+            # operators alone, reads no tenant's body, and invokes nothing.
+            grants=Grants(manages_tenants=True),
+            serves_api=True,
+            code=names.ROUTER,
+        ),
+        FunctionSpec(
             name=names.SCHEDULER,
             purpose="Fires due schedules, requeues what is lost, keeps consumers running.",
             memory_mb=512,
@@ -449,6 +465,8 @@ FLEET: Final = Fleet(
     routes=(
         Route(path="/health", method="GET", function=names.ROUTER, api_key_required=False),
         Route(path="/openapi.json", method="GET", function=names.ROUTER, api_key_required=False),
+        Route(path="/v1/fleet/tenants", function=names.OPERATORS),
+        Route(path="/v1/fleet/tenants/{proxy+}", function=names.OPERATORS),
         Route(path="/", function=names.ROUTER),
         Route(path="/{proxy+}", function=names.ROUTER),
     ),

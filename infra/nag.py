@@ -128,7 +128,8 @@ ACCEPTED: Final = (
         about="Resource::[*]",
         at="compute*/Role/DefaultPolicy/Resource",
         reason="X-Ray has no resources to name, and the interfaces by which Lambda attaches a "
-        "function to the VPC do not exist before; these the code itself is denied. "
+        "function to the VPC do not exist before; these the code itself is denied. Of secrets AWS "
+        "lists all names or none, which what removes tenants may. "
         "tests/infra/rights_aws-large.json shows that there are no others.",
     ),
     Accepted(
@@ -175,6 +176,24 @@ ACCEPTED: Final = (
     ),
     Accepted(
         rule="IAM5",
+        about="Resource::*:parameter/crawlfleet/STAGE/tenants/[*]",
+        at="compute/operators/Role/DefaultPolicy/Resource",
+        reason="Documents of tenants, which operators add and remove without a deployment.",
+    ),
+    Accepted(
+        rule="IAM5",
+        about="Resource::*:parameter/crawlfleet/STAGE/bizs/[*]",
+        at="compute/operators/Role/DefaultPolicy/Resource",
+        reason="Those of a tenant's bizs, which go with it: deleting them is all that is allowed.",
+    ),
+    Accepted(
+        rule="IAM5",
+        about="Resource::*:secret:crawlfleet/STAGE/tenants/[*]",
+        at="compute/operators/Role/DefaultPolicy/Resource",
+        reason="Secrets of a tenant go with it: deleting them is all that is allowed.",
+    ),
+    Accepted(
+        rule="IAM5",
         about="Resource::*:secret:crawlfleet/STAGE/otlp/[*]",
         at="compute*/Role/DefaultPolicy/Resource",
         reason="What the stage's collector of traces is told, which operators make by hand.",
@@ -208,6 +227,25 @@ ACCEPTED: Final = (
         reason="The next tick does the work of one that failed; its errors have an alarm.",
     ),
     # ---- API ----
+    Accepted(
+        rule="IAM5",
+        about="Resource::*/apikeys/[*]",
+        at="api/TenantKeys/Resource",
+        reason="Keys have ids by chance: a condition names the tag that only this stage's have.",
+    ),
+    Accepted(
+        rule="IAM5",
+        about="Resource::*/tags/*[*]",
+        at="api/TenantKeys/Resource",
+        reason="Tags of a key that is being made: a condition has them name this stage, and no key "
+        "that is there can be changed.",
+    ),
+    Accepted(
+        rule="IAM5",
+        about="Resource::*/keys/[*]",
+        at="api/TenantKeys/Resource",
+        reason="The keys of the stage's own plan, which tenants join and leave.",
+    ),
     Accepted(
         rule="APIG1",
         at="api/Rest/Api/DeploymentStage.*/Resource",

@@ -46,12 +46,37 @@ class ConfigTree(Construct):
             actions=["ssm:GetParametersByPath"],
             resource_arns=[arn, f"{arn}/*"],
         )
+        self._grant_key(grantee, "kms:Decrypt")
+
+    def grant_tenants(self, grantee: iam.IGrantable) -> None:
+        """Lets the grantee write tenants' documents, and delete those of a tenant and its bizs.
+
+        It writes a snapshot of the whole tree, too: what that says is in force.
+        """
+        arn = Stack.of(self).format_arn(
+            service="ssm", resource="parameter", resource_name=self.root.removeprefix("/")
+        )
+        tenants, bizs = f"{arn}/{names.CONFIG_TENANTS}/*", f"{arn}/{names.CONFIG_BIZS}/*"
+        snapshot, revision = f"{arn}/{names.CONFIG_SNAPSHOT}/*", f"{arn}/{names.CONFIG_REVISION}"
+        iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=["ssm:PutParameter"],
+            resource_arns=[tenants, snapshot, revision],
+        )
+        iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=["ssm:DeleteParameters"],
+            resource_arns=[tenants, bizs, snapshot],
+        )
+        self._grant_key(grantee, "kms:Encrypt")
+
+    def _grant_key(self, grantee: iam.IGrantable, action: str) -> None:
         # By its alias, as a function may stand in another region than the key, where no stack can
         # refer to it; and by Parameter Store alone.
         stack = Stack.of(self)
         iam.Grant.add_to_principal(
             grantee=grantee,
-            actions=["kms:Decrypt"],
+            actions=[action],
             resource_arns=[stack.format_arn(service="kms", resource="key", resource_name="*")],
             conditions={
                 "StringEquals": {"kms:ViaService": f"ssm.{stack.region}.amazonaws.com"},

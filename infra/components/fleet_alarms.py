@@ -51,7 +51,10 @@ _BELOW: Final = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
 _QUIET: Final = cloudwatch.TreatMissingData.NOT_BREACHING
 #: Who goes on where a function fails.
 _NEXT: Final = "the next tick goes on"
-_GOES_ON: Final = {names.TRIALS: "whoever tries a rule is told to try again"}
+_GOES_ON: Final = {
+    names.TRIALS: "whoever tries a rule is told to try again",
+    names.OPERATORS: "a call that is repeated goes on where it stood",
+}
 
 
 class FleetAlarms(Construct):
@@ -164,6 +167,8 @@ class FleetAlarms(Construct):
             missing=_QUIET,
             topics=self._all_with_phones,
         )
+        if not alarm_names.is_called_all_day(spec):
+            return
         self._alarm(
             alarm_names.throttles(name),
             f"Lambda has refused to start the {name} for five minutes: its reserved concurrency or"

@@ -66,10 +66,26 @@ class NodeSecrets(Construct):
         """Lets the grantee read the tokens of the channels of streams, which operators make."""
         self._grant(grantee, self._for_streams)
 
-    def _grant(self, grantee: iam.IGrantable, *prefixes: str) -> None:
+    def grant_removal_of_tenants(self, grantee: iam.IGrantable) -> None:
+        """Lets the grantee delete secrets of tenants, and read the names of all secrets.
+
+        Secrets Manager lists an account's secrets or none.
+        """
+        _, tenants = self._for_pages
+        self._grant(grantee, tenants, action="secretsmanager:DeleteSecret")
+        iam.Grant.add_to_principal(
+            grantee=grantee, actions=["secretsmanager:ListSecrets"], resource_arns=["*"]
+        )
+
+    def _grant(
+        self,
+        grantee: iam.IGrantable,
+        *prefixes: str,
+        action: str = "secretsmanager:GetSecretValue",
+    ) -> None:
         iam.Grant.add_to_principal(
             grantee=grantee,
-            actions=["secretsmanager:GetSecretValue"],
+            actions=[action],
             resource_arns=[
                 Stack.of(self).format_arn(
                     service="secretsmanager",

@@ -111,7 +111,7 @@ def local_function(
     pool = next((one for one in pools if one.kind.name == spec.pool), None)
     addresses = {**addresses, names.ENV_POOL: spec.pool, names.ENV_POOLS: pools_json(pools, REGION)}
     leaving = {names.ENV_SOURCE_ADDRESS: pool.address} if pool and pool.address else {}
-    makes_keys = spec.name == names.ROUTER and "keys" in addresses
+    makes_keys = spec.grants.manages_tenants and "keys" in addresses
     keys = {names.ENV_KEYS_FILE: addresses["keys"]} if makes_keys else {}
     # What AWS keeps for the others against a flood no other function takes here: each has its own.
     reserved = options.consumers if spec.name == names.CONSUMER else None
@@ -211,6 +211,7 @@ def _variables(
         names.ENV_NODE_SECRET: names.node_secret(STAGE, "{node}"),
         names.ENV_CONSUMER_CEILING: str(consumers),
         names.ENV_DEFAULT_API_KEY_ID: DEFAULT_KEY_ID,
+        names.ENV_KEYS_REGION: "",  # keys are in a file here
         **queues,
         **{
             variable: names.function_name(STAGE, function)

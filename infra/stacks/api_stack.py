@@ -8,6 +8,8 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from infra.components.rest_api import RestApi
+from infra.components.tenant_keys import grant_keys
+from infra.fleet import FLEET
 from infra.stacks.place import place
 from infra.stages import Stage as Settings
 
@@ -36,6 +38,9 @@ class ApiStack(Stack):
             termination_protection=stage.protects("api"),
         )
         self.rest = RestApi(self, "Rest", stage=stage, functions=functions, default_key=default_key)
+        for spec in FLEET.functions:
+            if spec.grants.manages_tenants:
+                grant_keys(self, stage=stage, plan=self.rest.plan, role=functions[spec.name].role)
         CfnOutput(self, "Url", value=self.rest.api.url, description="Address of the API")
         CfnOutput(
             self,

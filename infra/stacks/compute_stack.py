@@ -1,8 +1,7 @@
 """The compute stacks: the functions of a region, their layers, and what each of them may reach.
 
-The stage's own has the six functions, and that of its streams. Each other region where pools stand
-has one with theirs; a stack there refers to nothing of another region: names are fixed, so ARNs are
-made of them.
+The stage's own has those of ``fleet.py``. Each other region where pools stand has one with theirs;
+a stack there refers to nothing of another region: names are fixed, so ARNs are made of them.
 """
 
 import json
@@ -77,7 +76,9 @@ class ComputeStack(Stack):
                 spec.name,
                 spec=spec,
                 stage=stage,
-                code=lambda_.Code.from_asset(str(bundle.functions[spec.code_of])),
+                code=lambda_.Code.from_asset(
+                    str(bundle.functions.get(spec.name) or bundle.functions[spec.code_of])
+                ),
                 layers=layers.of(spec),
                 network=network if spec.in_network else None,
                 environment=dict(self._environment(spec)),
@@ -111,6 +112,7 @@ class ComputeStack(Stack):
             names.ENV_CONSUMER_CEILING: str(self._stage.consumer_concurrency),
             names.ENV_STREAM_READERS: str(streams.readers if streams else 0),
             names.ENV_DEFAULT_API_KEY_ID: self._state.default_api_key.key.key_id,
+            names.ENV_KEYS_REGION: self._state.region,
             names.ENV_SCRAPY_PACKAGES: ",".join(self._scrapy_packages),
             names.ENV_POOLS: self._pools(),
             names.ENV_POOL: spec.pool,
@@ -161,6 +163,10 @@ class ComputeStack(Stack):
             # Not `grant_consume_messages`, which lets it see and change what the queue is besides.
             takes = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:SendMessage")
             self._starts.grant(function, *takes)
+        if grants.manages_tenants:
+            # Keys are the stack `api`'s: what they join is made there.
+            self._state.config_tree.grant_tenants(function)
+            self._state.node_secrets.grant_removal_of_tenants(function)
         for name in grants.invokes:
             # Not `grant_invoke`, which lets in all versions and aliases besides.
             iam.Grant.add_to_principal(

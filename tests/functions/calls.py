@@ -1,5 +1,6 @@
 """A recorder of each function's AWS calls, as IAM sees them: an action and its resource."""
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -54,9 +55,14 @@ def recorded(world: World) -> Iterator[Calls]:
         call = BaseClient._make_api_call  # type: ignore[attr-defined]  # botocore's own seam
 
         def note(self: Any, operation: str, parameters: dict[str, Any]) -> Any:
+            service = self.meta.service_model.service_name
+            if service == "apigateway":
+                http = self.meta.service_model.operation_model(operation).http
+                calls.note(service, http["method"], _path(http["requestUri"], parameters))
+                return call(self, operation, parameters)
             about = [parameters[key] for key in _SUBJECTS if key in parameters]
             for one in parameters.get("Names", [str(*about)]):
-                calls.note(self.meta.service_model.service_name, operation, one)
+                calls.note(service, operation, one)
             return call(self, operation, parameters)
 
         patch.setattr(BaseClient, "_make_api_call", note)
@@ -76,6 +82,14 @@ _LAMBDA = {
     "get_function_concurrency": "GetFunctionConcurrency",
     "put_function_concurrency": "PutFunctionConcurrency",
 }
+
+
+def _path(uri: str, parameters: dict[str, Any]) -> str:
+    """The path of a call of API Gateway, whose rights are verbs on paths."""
+    given = {name.lower(): value for name, value in parameters.items()}
+    path = uri.partition("?")[0]
+    # An id's name differs in a path: `api_Key` is the parameter `apiKey`.
+    return re.sub(r"\{([^}]+)\}", lambda name: given[name[1].replace("_", "").lower()], path)
 
 
 def _noting(world: World, calls: Calls, method: str, operation: str) -> Callable[..., Any]:

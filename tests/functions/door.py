@@ -76,7 +76,7 @@ def a_door(world: World, folder: Path) -> Iterator[Door]:
     made = {first: keys.add(key_id) for first, key_id in KEYS.items()}
     made["nobody"] = keys.add("key-nobody")
     functions = Functions(world)
-    named = {name: name for name in names.FUNCTIONS}
+    named = {name: name for name in names.FUNCTIONS} | {names.OPERATORS: names.ROUTER}
     gateway = Gateway(FLEET.routes, named, functions, keys, STAGE)  # type: ignore[arg-type]
     runner = web.AppRunner(gateway.application(), access_log=None)
 

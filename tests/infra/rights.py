@@ -72,10 +72,17 @@ class Rights:
             yield {"role": "has the policy"} | self._on(stack, managed)
         for policy in properties.get("Policies", []):
             yield from self._rights(stack, policy["PolicyDocument"])
-        for resource in self._templates[stack]["Resources"].values():
-            about = resource["Properties"] if resource["Type"] == "AWS::IAM::Policy" else {}
-            if {"Ref": key} in about.get("Roles", []):
-                yield from self._rights(stack, about["PolicyDocument"])
+        for other, template in self._templates.items():
+            for resource in template["Resources"].values():
+                about = resource["Properties"] if resource["Type"] == "AWS::IAM::Policy" else {}
+                if (stack, key) in {self._where(other, one) for one in about.get("Roles", [])}:
+                    yield from self._rights(other, about["PolicyDocument"])
+
+    def _where(self, stack: str, reference: dict[str, str]) -> tuple[str, str]:
+        """The stack and the logical id that a reference leads to."""
+        if "Fn::ImportValue" in reference:
+            stack, reference = self._exports[reference["Fn::ImportValue"]]
+        return stack, reference["Ref"]
 
     def _of_resources(self) -> Iterator[tuple[str, Right]]:
         for stack, template in self._templates.items():

@@ -10,6 +10,7 @@ from infra.fleet import FLEET
 from infra.stages import STAGES, ApiLogs, Stage
 from tests.infra.assembly import STAGE, Assembly
 from tests.kit.api import inputs
+from tests.kit.kernel import names
 
 #: What AWS allows, and no setting changes: requests a second of all APIs of an account, bytes.
 ACCOUNTS_RATE = 10_000
@@ -56,13 +57,42 @@ def test_everything_asks_for_a_key_but_health_and_the_openapi_document(assembly:
     assert open_paths == {"/health", "/openapi.json"}
 
 
-def test_every_route_is_proxied_whole_to_the_router(assembly: Assembly):
-    for method in methods(assembly).values():
+def test_every_route_is_proxied_whole_to_its_function(assembly: Assembly):
+    functions = {route.path: route.function for route in FLEET.routes}
+    for path, method in methods(assembly).items():
         assert method["Integration"]["Type"] == "AWS_PROXY"
-        assert "ExportsOutputFnGetAttrouterFunction" in json.dumps(method["Integration"]["Uri"])
+        export = f"ExportsOutputFnGetAtt{functions[path]}Function"
+        assert export in json.dumps(method["Integration"]["Uri"])
 
 
-def test_only_this_api_may_invoke_the_router(assembly: Assembly):
+def test_what_manages_tenants_may_touch_their_keys_and_the_stages_plan_alone(assembly: Assembly):
+    policy = assembly.only("api", "AWS::IAM::Policy")["Properties"]
+    [(plan, _)] = assembly.resources("api", "AWS::ApiGateway::UsagePlan").items()
+    [role] = policy["Roles"]
+
+    def paths(statement: dict) -> list[str]:
+        found = statement["Resource"]
+        each = found if isinstance(found, list) else [found]
+        return [json.dumps(one).rpartition("::")[2] for one in each]
+
+    assert "operatorsRole" in role["Fn::ImportValue"]
+    for statement in policy["PolicyDocument"]["Statement"]:
+        conditions = statement.get("Condition", {}).get("StringEquals", {})
+        for path in paths(statement):
+            is_of_the_plan = plan in path or path.startswith('/usageplans"')
+            assert is_of_the_plan or list(conditions.values()) == [STAGE], statement
+    of_keys = [one for one in policy["PolicyDocument"]["Statement"] if "/apikeys" in paths(one)[0]]
+    tags = {one["Action"]: list(one["Condition"]["StringEquals"]) for one in of_keys}
+    assert tags == {
+        "apigateway:POST": [f"aws:RequestTag/{names.KEYS_TAG}"],
+        "apigateway:DELETE": [f"aws:ResourceTag/{names.KEYS_TAG}"],
+    }
+    # The deployment's key has no such tag, so it is none of those that may go.
+    [default] = assembly.resources("state", "AWS::ApiGateway::ApiKey").values()
+    assert names.KEYS_TAG not in {tag["Key"] for tag in default["Properties"].get("Tags", [])}
+
+
+def test_only_this_api_may_invoke_the_functions_behind_it(assembly: Assembly):
     permissions = assembly.resources("api", "AWS::Lambda::Permission").values()
 
     assert len(permissions) == len(FLEET.routes)

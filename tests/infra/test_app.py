@@ -38,7 +38,8 @@ def test_app_knows_no_account_and_looks_nothing_up(each_stage: Assembly):
 def test_there_are_no_custom_resources_nor_functions_that_serve_them(each_stage: Assembly):
     kinds = {one["Type"] for _, _, one in each_stage.every()}
     stage = STAGES[each_stage.stage]
-    described = {names.function_name(stage.name, name) for name in names.FUNCTIONS}
+    every = (*names.FUNCTIONS, names.OPERATORS, *([names.STREAMS] if stage.streams else []))
+    described = {names.function_name(stage.name, name) for name in every}
     described |= {names.function_name(stage.name, f"consumer-{one.name}") for one in stage.pools}
 
     assert not {kind for kind in kinds if kind.startswith(("Custom::", "AWS::CloudFormation::"))}

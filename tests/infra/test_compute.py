@@ -1,5 +1,6 @@
 """The functions as deployed: settings, permissions, dead letters, logs."""
 
+import json
 from typing import Any
 
 import pytest
@@ -151,7 +152,8 @@ def test_workers_and_what_must_run_whatever_the_router_does_have_reserved_concur
     trials = names.function_name(STAGE, names.TRIALS)
     assert reserved.pop(trials) == STAGES[STAGE].trials_concurrency
     # The router has what the account has besides: a flood of calls takes nobody else's.
-    assert reserved == {names.function_name(STAGE, names.ROUTER): None}
+    others = (names.ROUTER, names.OPERATORS)
+    assert reserved == dict.fromkeys(names.function_name(STAGE, name) for name in others)
 
 
 @EACH_FUNCTION
@@ -162,7 +164,9 @@ def test_only_what_aws_has_no_narrower_word_for_is_allowed_on_everything(
         action for action, resources in allowed(assembly, spec.name).items() if "*" in resources
     }
 
-    assert on_everything == (ONLY_FOR_ALL if spec.in_network else OF_TRACES)
+    # Secrets Manager lists an account's names or none.
+    lists = {"secretsmanager:ListSecrets"} if spec.grants.manages_tenants else set()
+    assert on_everything == lists | (ONLY_FOR_ALL if spec.in_network else OF_TRACES)
     assert not any("*" in action for action in allowed(assembly, spec.name))
 
 
@@ -189,6 +193,9 @@ def test_function_has_no_permission_beyond_its_description(assembly: Assembly, s
         expected |= {"lambda:InvokeFunction"}
     if spec.grants.limits:
         expected |= {"lambda:GetFunctionConcurrency", "lambda:PutFunctionConcurrency"}
+    if spec.grants.manages_tenants:
+        expected |= {"ssm:PutParameter", "ssm:DeleteParameters", "kms:Encrypt"}
+        expected |= {"secretsmanager:ListSecrets", "secretsmanager:DeleteSecret"}
     if spec.grants.notifies:
         expected |= {"sns:Publish", "kms:Decrypt", "kms:GenerateDataKey"}
     if spec.keeps_dead_letters:
@@ -203,19 +210,40 @@ def test_function_has_no_permission_beyond_its_description(assembly: Assembly, s
 def test_configuration_is_decrypted_by_parameter_store_alone_and_with_the_stages_key(
     assembly: Assembly, spec: FunctionSpec
 ):
-    (may,) = [
+    uses = {"kms:Decrypt"} | ({"kms:Encrypt"} if spec.grants.manages_tenants else set())
+    of_the_key = [
         one
         for one in assembly.statements(spec.name)
-        if one["Action"] == "kms:Decrypt" and "Condition" in one
+        if "Condition" in one and all(each.startswith("kms:") for each in listed(one["Action"]))
     ]
+    conditions = {json.dumps(one["Condition"], sort_keys=True) for one in of_the_key}
 
-    (via,) = may["Condition"]["StringEquals"].values()
+    assert {each for one in of_the_key for each in listed(one["Action"])} == uses
+    assert len(conditions) == 1
+    condition = of_the_key[0]["Condition"]
+    (via,) = condition["StringEquals"].values()
     assert text(via).startswith("ssm.")
-    assert may["Condition"]["ForAnyValue:StringEquals"] == {
+    assert condition["ForAnyValue:StringEquals"] == {
         "kms:ResourceAliases": f"alias/crawlfleet/{STAGE}"
     }
     (alias,) = assembly.resources("state", "AWS::KMS::Alias").values()
     assert alias["Properties"]["AliasName"] == f"alias/crawlfleet/{STAGE}"
+
+
+def test_documents_of_tenants_are_written_and_deleted_and_no_others(assembly: Assembly):
+    found = allowed(assembly, names.OPERATORS)
+
+    root = names.config_root(STAGE)
+    ends = {
+        action: sorted(text(arn).partition(f":parameter{root}/")[2] for arn in found[action])
+        for action in ("ssm:PutParameter", "ssm:DeleteParameters")
+    }
+    assert ends == {
+        "ssm:PutParameter": [names.CONFIG_REVISION, f"{names.CONFIG_SNAPSHOT}/*", "tenants/*"],
+        "ssm:DeleteParameters": ["bizs/*", f"{names.CONFIG_SNAPSHOT}/*", "tenants/*"],
+    }
+    [deleted] = found["secretsmanager:DeleteSecret"]
+    assert text(deleted).endswith(f":secret:{names.tenant_secrets(STAGE)}/*")
 
 
 def test_roles_carry_no_managed_policies(assembly: Assembly):

@@ -15,9 +15,23 @@ from tests.kit.trials import TRIAL_SECONDS
 EACH_FUNCTION = pytest.mark.parametrize("spec", FLEET.functions, ids=lambda spec: spec.name)
 
 
-def test_fleet_has_exactly_the_six_functions():
-    assert {spec.name for spec in FLEET.functions} == set(names.FUNCTIONS)
-    assert len(FLEET.functions) == 6
+def test_fleet_has_exactly_the_six_functions_and_the_routers_code_once_more_for_operators():
+    assert {spec.name for spec in FLEET.functions} == {*names.FUNCTIONS, names.OPERATORS}
+    assert len(FLEET.functions) == 7
+    assert FLEET.function(names.OPERATORS).code_of == names.ROUTER
+
+
+def test_what_makes_keys_answers_operators_alone_and_invokes_nothing():
+    spec = FLEET.function(names.OPERATORS)
+
+    assert [one.name for one in FLEET.functions if one.grants.manages_tenants] == [spec.name]
+    assert spec.grants == Grants(manages_tenants=True)
+    assert {route.path for route in FLEET.routes if route.function == spec.name} == {
+        "/v1/fleet/tenants",
+        "/v1/fleet/tenants/{proxy+}",
+    }
+    assert all(route.api_key_required for route in FLEET.routes if route.function == spec.name)
+    assert spec.timeout_seconds < 29  # API Gateway waits so long
 
 
 def test_invoked_functions_stand_before_those_that_invoke_them():
@@ -34,6 +48,7 @@ def test_each_function_may_invoke_what_it_needs_and_nothing_else():
     assert invokes == {
         names.ROUTER: both | {names.TRIALS},
         names.TRIALS: set(),
+        names.OPERATORS: set(),
         names.SCHEDULER: both,
         names.ID_ISSUER: set(),
         names.CONSUMER: both,  # seeds become requests; a worker calls for another one

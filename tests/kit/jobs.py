@@ -26,6 +26,7 @@ from crawlfleet.jobs.models import (
     RUN_LIFE,
     SUBMITTED,
     WATCHED,
+    Band,
     Job,
     JobDemand,
     JobForecast,

@@ -2,6 +2,7 @@
 
 from crawlfleet.tenancy import models
 from crawlfleet.tenancy import mongo as mongo_inventory
+from crawlfleet.tenancy.api_gateway import ApiGatewayKeys
 from crawlfleet.tenancy.keys import KeyFile
 from crawlfleet.tenancy.models import ManagedKey
 from crawlfleet.tenancy.mongo import MongoInventory

@@ -8,8 +8,9 @@ that needs AWS.
 import json
 import re
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
+from secrets import token_hex
 from typing import Any
 
 import boto3
@@ -20,9 +21,10 @@ import redis
 from tests.functions.apps.test_clock import LOOK, TICK
 from tests.functions.calls import Call, Calls, recorded
 from tests.functions.crawling.test_follow import a_web
-from tests.functions.http import ask, submit
+from tests.functions.http import Answer, ask, event, submit
 from tests.infra.rights import read
 from tests.kit.apps import now, pool_scaling
+from tests.kit.config import write_tree
 from tests.kit.incidents import Listener
 from tests.kit.kernel import Pool, names
 from tests.kit.topics import Topic
@@ -32,6 +34,7 @@ from tests.waiting import eventually
 TOKEN = "of-this-test-alone"
 #: What is done in a function's name by somebody else, so that no code of ours asks for it.
 BY_OTHERS = {
+    "apigateway:PUT": "API Gateway tags a key that is being made",
     "ec2:": "Lambda attaches the function to the network; the code is denied it",
     "kms:": "SNS encrypts what is published, with the publisher's rights",
     "logs:": "Lambda writes what the function prints",
@@ -44,12 +47,17 @@ BELOW = ("ssm:GetParametersByPath", "/crawlfleet/STAGE/*")
 BY_OLDER = ("ssm:GetParameter", "/crawlfleet/STAGE/revision")
 
 
+EVERY = (*names.FUNCTIONS, names.OPERATORS)
+#: The stage's plan in the list of rights.
+PLAN = "<RestApiDefaultPlan>"
+
+
 def listed() -> dict[str, set[Call]]:
     """Actions and on what, by function."""
     found: dict[str, set[Call]] = {}
     for holder, rights in read("aws-large").items():
         name = holder.removeprefix("crawlfleet-STAGE-")
-        if name in names.FUNCTIONS:
+        if name in EVERY:
             # Not what is denied, nor who takes the role on.
             found[name] = {(one["allow"], one["on"]) for one in rights if "allow" in one}
     return found
@@ -85,9 +93,15 @@ def made(own_redis: str, mongo_uri: str) -> Iterator[dict[str, set[Call]]]:
             world.end_environments()
             with recorded(world) as calls, a_web() as web:
                 use(world, calls, web.url)
+                plan = manage(world, patch)
         finally:
             world.redis.config_set("requirepass", "")
-        yield {name: {as_listed(call) for call in each} for name, each in calls.made.items()}
+
+        def in_words(call: Call) -> Call:
+            action, about = as_listed(call)
+            return action, about.replace(plan, PLAN)
+
+        yield {name: {in_words(call) for call in each} for name, each in calls.made.items()}
 
 
 SECRET_HEADER = {"headers": {"Authorization": {"secret": "api"}}}
@@ -174,6 +188,36 @@ def use(world: World, calls: Calls, site: str) -> None:
     eventually(reported, what="messages about a disk that is full")
 
 
+def manage(world: World, patch: pytest.MonkeyPatch) -> str:
+    """Have an operator add, change and remove a tenant; the id of the stage's plan."""
+    gateway = boto3.client("apigateway", region_name="eu-west-1")
+    plan = gateway.create_usage_plan(name=f"crawlfleet-{STAGE}-default")["id"]
+    default = gateway.create_api_key(name="default", enabled=True)["id"]
+    gateway.create_usage_plan_key(usagePlanId=plan, keyId=default, keyType="API_KEY")
+    patch.setenv(names.ENV_KEYS_REGION, "eu-west-1")
+    patch.setenv(names.ENV_DEFAULT_API_KEY_ID, default)
+
+    def call(method: str, path: str, body: dict[str, Any]) -> None:
+        made = event(method, f"/v1/fleet/tenants{path}", body, key=default)
+        answer = Answer(world.call(names.OPERATORS, made))
+        assert answer.status < 300, answer.text
+
+    world.end_environments()
+    call("POST", "", {"name": "newcomer"})
+    # What takes slots of the snapshot leaves them with its biz.
+    large = biz(collection="newcomer", description=token_hex(20_000))
+    write_tree(world.ssm, STAGE, {"bizs/newcomer/docs": json.dumps(large)})
+    secret = names.tenant_secret(STAGE, "newcomer", "token")
+    world.secrets.create_secret(Name=secret, SecretString="hidden")
+    call("POST", "/newcomer/rotate-key", {})
+    for minutes in (0, 5, 10, 15):
+        at = now() + timedelta(minutes=minutes)
+        world.clocks[names.ROUTER] = lambda at=at: at
+        world.end_environments()
+        call("POST", "/newcomer/remove", {"delete": True})
+    return str(plan)
+
+
 def used(made: dict[str, set[Call]], function: str, right: Call) -> bool:
     return any(
         right[0] == action and fnmatchcase(about, right[1])
@@ -181,7 +225,7 @@ def used(made: dict[str, set[Call]], function: str, right: Call) -> bool:
     )
 
 
-@pytest.mark.parametrize("function", names.FUNCTIONS)
+@pytest.mark.parametrize("function", EVERY)
 def test_each_call_of_a_function_has_its_right(made: dict[str, set[Call]], function: str):
     rights = listed()[function]
 
@@ -193,7 +237,7 @@ def test_each_call_of_a_function_has_its_right(made: dict[str, set[Call]], funct
     assert without == set()
 
 
-@pytest.mark.parametrize("function", names.FUNCTIONS)
+@pytest.mark.parametrize("function", EVERY)
 def test_each_right_of_a_function_is_used(made: dict[str, set[Call]], function: str):
     own = {right for right in listed()[function] if not right[0].startswith(tuple(BY_OTHERS))}
 

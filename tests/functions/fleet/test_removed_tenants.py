@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.functions.api.undelivered import an_undelivered_item
 from tests.functions.door import a_door
 from tests.functions.http import ask
 from tests.kit.config import read_documents, write_tree
@@ -272,7 +273,7 @@ def test_where_functions_may_not_change_tenants_none_is_removed(world, monkeypat
     answer = ask(world, "POST", f"{TENANTS}/{world.tenants['rival']}/remove")
 
     assert answer.status == 409
-    assert "functions of this stage may change no tenants" in answer.text
+    assert "this function may change no tenants" in answer.text
 
 
 def test_a_removal_for_another_revision_is_refused(world):
@@ -318,6 +319,10 @@ def test_an_export_has_what_the_tenant_had_and_is_not_begun_again(
     world, crawlfleet, tmp_path, monkeypatch, later
 ):
     fill(world, "rival")
+    an_undelivered_item(world, "rival", "docs", "given-up")
+    stream = {"kind": "rss", "filter": "rain", "feeds": ["https://news.example/feed"]}
+    put = ask(world, "PUT", "/v1/docs/subscriptions/press", stream, key="rival")
+    assert put.status < 300, put.text
     rival, folder = world.tenants["rival"], tmp_path / "copy"
     with a_door(world, tmp_path) as door:
         monkeypatch.setenv("CRAWLFLEET_API_URL", door.url)
@@ -336,8 +341,14 @@ def test_an_export_has_what_the_tenant_had_and_is_not_begun_again(
         for file in folder.rglob("*.json*")
     }
     kinds = ("records", "requests", "dead_letters", "jobs", "schedules", "spiders", "seeds")
+    kinds += ("subscriptions", "undelivered")
     files = {f"{one}/{kind}.jsonl" for one in ("docs", "secret") for kind in kinds}
+    files |= {"docs/biz.json", "secret/biz.json"}
     assert lines.keys() == {"settings.json", *files}
+    assert json.loads(lines["docs/biz.json"][0]) == default_bizs()["rival"]["docs"]
+    assert [json.loads(line)["name"] for line in lines["docs/subscriptions.jsonl"]] == ["press"]
+    [given_up] = [json.loads(line) for line in lines["docs/undelivered.jsonl"]]
+    assert given_up["item"] == "given-up"
     assert [json.loads(line)["name"] for line in lines["docs/jobs.jsonl"]] == ["june"]
     assert "walk" in {json.loads(line)["name"] for line in lines["docs/spiders.jsonl"]}
     urls = {json.loads(line)["url"] for line in lines["docs/requests.jsonl"]}

@@ -143,6 +143,31 @@ def test_a_job_is_forecast_from_those_before_it_and_compared_with_what_it_took(
     assert client.forecast("docs", rule="page", urls=pages).error is not None
 
 
+def test_a_forecast_says_what_part_of_a_run_a_budget_pays_for(
+    world: World, client: Client, crawlfleet
+) -> None:
+    pages = [f"https://a.example/{n}" for n in range(1_000)]
+    whole = client.forecast("docs", rule="page", urls=pages)
+    half = whole.usd.likely / 2
+    quotas = [{"unit": "usd", "most": round(half, 9), "at_limit": "end"}]
+
+    cut = client.forecast("docs", rule="page", urls=pages, quotas=quotas)
+    order = ("job", "forecast", "docs", "--rule", "page", "--url", pages[0])
+    told = crawlfleet(*order, "--budget", "5.00")
+    wrong = crawlfleet(*order, "--budget", "much")
+
+    assert whole.budget is None
+    assert cut.budget is not None
+    assert cut.budget.part.likely == pytest.approx(0.5, rel=1e-6)
+    assert cut.budget.pages.likely == pytest.approx(whole.pages.likely / 2, rel=1e-6)
+    assert cut.budget.seconds.likely == pytest.approx(whole.seconds.likely / 2, rel=1e-6)
+    assert cut.budget.part.low <= cut.budget.part.likely <= cut.budget.part.high == 1
+    assert "a budget of 5 USD pays for all of it" in told.out
+    assert wrong.code == 2
+    assert "--budget" in wrong.err
+    assert ask(world, "GET", "/v1/docs/jobs").json["jobs"] == []
+
+
 def test_a_forecast_starts_nothing_and_says_what_is_wrong_with_an_order(world: World) -> None:
     fine = {"rule": "page", "urls": ["https://a.example/"]}
 

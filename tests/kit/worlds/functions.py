@@ -65,6 +65,7 @@ _HANDLERS: dict[str, Callable[..., Any]] = {
     names.SCHEDULER: functions.scheduler.handler.lambda_handler,
     names.MONITOR: functions.monitor.handler.lambda_handler,
     names.TRIALS: functions.trials.handler.lambda_handler,
+    names.OPERATORS: functions.router.handler.lambda_handler,
 }
 #: What an environment of each function keeps; each is opened once, until it is forgotten.
 _APPLICATIONS: dict[str, Any] = {
@@ -74,6 +75,7 @@ _APPLICATIONS: dict[str, Any] = {
     names.SCHEDULER: scheduler,
     names.MONITOR: monitor,
     names.TRIALS: trials,
+    names.OPERATORS: router,
 }
 STAGE = "test"
 CEILING = 6
@@ -360,7 +362,7 @@ class World:
 
     def context(self) -> RouterContext:
         """The router's context, below the HTTP of which there is one event a process."""
-        needs = (Need.REDIS, Need.NODES, Need.CONSUMER, Need.ID_ISSUER, Need.TRIALS)
+        needs = (Need.REDIS, Need.NODES)
         return RouterContext(self.open(Settings.from_environment(needs=needs), names.ROUTER))
 
     def application(self, function: str) -> Any:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kit.config import PriceTerms
-from tests.kit.costs import Known, RunSummary, forecast, prices_of
-from tests.kit.jobs import JobForecast
+from tests.kit.costs import Known, RunSummary, forecast, prices_of, reach_of
+from tests.kit.jobs import Band, JobForecast
 
 PRICES = prices_of(PriceTerms())
 amounts = st.integers(0, 10**9)
@@ -131,3 +131,25 @@ def test_eight_of_ten_runs_are_in_their_range() -> None:
         known = [*known, a_run(100, pages, forecast=found)][-20:]
 
     assert within >= 70
+
+
+bands = (
+    st.tuples(*[st.floats(0, 1e9)] * 3)
+    .map(sorted)
+    .map(lambda of: Band(low=of[0], likely=of[1], high=of[2]))
+)
+
+
+@given(bands, bands, st.floats(0.001, 1e9))
+def test_a_budget_pays_for_a_part_that_is_a_part_and_no_more_pages_than_there_are(
+    each: Band, money: Band, usd: float
+) -> None:
+    run = JobForecast(pages=each, bytes=each, seconds=each, usd=money)
+
+    reach = reach_of(run, usd)
+
+    assert 0 < reach.part.low <= reach.part.likely <= reach.part.high <= 1
+    for found in (reach.pages, reach.seconds):
+        assert 0 <= found.low <= found.likely <= found.high <= each.high
+    if usd >= money.high:
+        assert (reach.part.low, reach.pages, reach.seconds) == (1, each, each)

@@ -11,13 +11,24 @@ from aws_lambda_powertools.event_handler import Response
 from crawlfleet.api.responses import filled, shown
 from crawlfleet.api.routing import Call, Parameter, Routes
 from crawlfleet.config.documents.biz import Tree
+from crawlfleet.config.documents.quota import Quota, QuotaUnit
 from crawlfleet.config.lookup import biz_of
 from crawlfleet.fleet.prices import cost_of, prices_of
+from crawlfleet.jobs.costs.forecast import reach_of
 from crawlfleet.jobs.costs.mongo import BizDay
 from crawlfleet.jobs.models import Job, JobForecast, RunFigures
 from crawlfleet.jobs.usage import together
 from crawlfleet.kernel.errors import InvalidRequestError
-from crawlfleet.wire.costs import Band, BizCost, Cost, CostsAnswer, DayCost, Forecast, Took
+from crawlfleet.wire.costs import (
+    Band,
+    BizCost,
+    BudgetForecast,
+    Cost,
+    CostsAnswer,
+    DayCost,
+    Forecast,
+    Took,
+)
 
 _PERIOD: Final = re.compile(r"\d{4}-\d{2}(-\d{2})?\Z", re.ASCII)
 #: Smaller parts of a dollar are of nobody's interest.
@@ -47,7 +58,17 @@ def cost_view(tree: Tree, figures: RunFigures) -> Cost:
 def forecast_view(found: JobForecast) -> Forecast:
     """Shape a forecast."""
     bands = {name: filled(Band, getattr(found, name)) for name in Took.__struct_fields__}
-    return filled(Forecast, found, **bands)
+    return filled(Forecast, found, budget=None, **bands)
+
+
+def budget_view(found: JobForecast, quotas: Iterable[Quota]) -> BudgetForecast | None:
+    """Shape what the smallest budget of money of a job pays for; None where it has none."""
+    budgets = [float(one.most) for one in quotas if one.unit is QuotaUnit.USD]
+    if not budgets:
+        return None
+    reach = reach_of(found, min(budgets))
+    bands = {name: filled(Band, band) for name, band in reach._asdict().items()}
+    return BudgetForecast(usd=min(budgets), **bands)
 
 
 def took_view(tree: Tree, job: Job, figures: RunFigures, now: datetime) -> Took:

@@ -10,7 +10,7 @@ from aws_lambda_powertools.event_handler import Response
 from msgspec import Meta
 from msgspec.structs import replace
 
-from crawlfleet.api.costs import cost_view, forecast_view, took_view
+from crawlfleet.api.costs import budget_view, cost_view, forecast_view, took_view
 from crawlfleet.api.inputs import (
     IDEMPOTENCY_KEY,
     Url,
@@ -296,12 +296,16 @@ def start_job(call: Call, biz: str) -> Response[str]:
 
 @ROUTES.add("POST", "/v1/{biz}/forecasts", Forecast, problems=(409, 413), body=(JobInput,))
 def forecast_job(call: Call, biz: str) -> Response[str]:
-    """Forecast a job that is not started: its pages, bytes, time and cost, from earlier runs."""
+    """Forecast a job that is not started: its pages, bytes, time and cost, from earlier runs.
+
+    With a quota of money it says what part of the run that pays for, and when it ends.
+    """
     order = order_in(call.body, call.tenant, biz)
     found = call.context.jobs.starter.forecast(call.tree, order, call.now)
     view = forecast_view(found)
     reached = budgets_reached(call, biz, order.user, order.quotas, view.usd)
-    return shown(200, replace(view, why=(*view.why, *reached)))
+    budget = budget_view(found, order.quotas)
+    return shown(200, replace(view, why=(*view.why, *reached), budget=budget))
 
 
 @ROUTES.add(

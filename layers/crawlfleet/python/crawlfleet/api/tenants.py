@@ -16,12 +16,15 @@ from crawlfleet.api.routing import Call, Routes
 from crawlfleet.config.documents.biz import Tenant
 from crawlfleet.config.lookup import must_operate, operates
 from crawlfleet.fleet.quotas.models import for_tenant, limits_of_tenant
-from crawlfleet.kernel.names import DEFAULT_TENANT
+from crawlfleet.kernel.errors import NotFoundError
+from crawlfleet.kernel.names import CONFIG_BIZS, DEFAULT_TENANT
+from crawlfleet.kernel.validation import decode
 from crawlfleet.tenancy.models import MOST_OVERLAP, OVERLAP, Standing, standing_of, tenants_in
 from crawlfleet.tenancy.removal import REMAINS
 from crawlfleet.tenancy.service import IN_FORCE_SECONDS
 from crawlfleet.wire.tenants import (
     KeyLeftover,
+    TenantBiz,
     TenantDetails,
     TenantInventory,
     TenantKey,
@@ -193,6 +196,17 @@ def rotate_tenant_key(call: Call, tenant: str) -> Response[str]:
         tenant, timedelta(seconds=given.overlap_seconds), given.revision, call.now
     )
     return shown(200, TenantWithKey(tenant=_details(call, standing), key=key.key))
+
+
+@ROUTES.add("GET", "/v1/fleet/tenants/{tenant}/bizs/{biz}", TenantBiz, problems=(404,))
+def get_biz_of_tenant(call: Call, tenant: str, biz: str) -> Response[str]:
+    """Get the document of a tenant's biz as it was pushed. Operators only."""
+    must_operate(call.tree, call.tenant)
+    text = call.context.tenants.documents().get(f"{CONFIG_BIZS}/{tenant}/{biz}")
+    document = None if text is None else decode(text, dict[str, Any])[0]
+    if document is None:
+        raise NotFoundError(f"the tenant {tenant[:64]!r} has no document of a biz {biz[:64]!r}")
+    return shown(200, TenantBiz(tenant=tenant, biz=biz, document=document))
 
 
 @ROUTES.add("GET", "/v1/fleet/tenants/{tenant}/inventory", TenantInventory, problems=(404,))

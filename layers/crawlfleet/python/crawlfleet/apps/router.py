@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache, cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from aws_lambda_powertools import Logger
 
@@ -55,6 +55,10 @@ if TYPE_CHECKING:
     from crawlfleet.tenancy.configuration import Configuration
     from crawlfleet.tenancy.removal import Removals
     from crawlfleet.tenancy.service import Tenants
+
+
+#: The parts that the API needs, but for the calls that manage tenants.
+_NEEDS: Final = (Need.REDIS, Need.NODES, Need.CONSUMER, Need.ID_ISSUER, Need.TRIALS)
 
 
 class RouterContext:
@@ -439,7 +443,9 @@ def router(open_parts: Callable[..., Parts] = Parts) -> Router:
     """Open the API of this environment."""
 
     def context() -> RouterContext:
-        needs = (Need.REDIS, Need.NODES, Need.CONSUMER, Need.ID_ISSUER, Need.TRIALS)
-        return RouterContext(open_parts(Settings.from_environment(needs=needs), "router"))
+        settings = Settings.from_environment(needs=(Need.REDIS, Need.NODES))
+        if settings.keys_region is None:  # who makes keys answers operators, and invokes nothing
+            settings = Settings.from_environment(needs=_NEEDS)
+        return RouterContext(open_parts(settings, "router"))
 
     return Router(context)

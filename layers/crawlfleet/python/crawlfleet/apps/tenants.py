@@ -10,8 +10,9 @@ from crawlfleet.fleet.redis.registry import RedisFailureDetector
 from crawlfleet.jobs.mongo.store import MongoJobs
 from crawlfleet.jobs.schedules.mongo import MongoSchedules
 from crawlfleet.streams.subscriptions.mongo import MongoSubscriptions
+from crawlfleet.tenancy.api_gateway import ApiGatewayKeys
 from crawlfleet.tenancy.configuration import Configuration
-from crawlfleet.tenancy.keys import KeyFile
+from crawlfleet.tenancy.keys import KeyFile, KeyStore
 from crawlfleet.tenancy.mongo import MongoInventory
 from crawlfleet.tenancy.redis import RedisInventory
 from crawlfleet.tenancy.removal import Inventory, Removals
@@ -22,6 +23,23 @@ from crawlfleet.tenancy.service import Tenants
 _ATTEMPTS = 8
 
 
+def open_keys(parts: Parts) -> KeyStore | None:
+    """Open the store of keys; None where this function may make none."""
+    settings = parts.settings
+    if settings.keys_file:
+        return KeyFile(Path(settings.keys_file))
+    if settings.keys_region is None:
+        return None
+    region = settings.keys_region
+    return ApiGatewayKeys(
+        parts.outside.client("apigateway", region=region, attempts=_ATTEMPTS),
+        # A repeated call that makes a key makes another one.
+        parts.outside.client("apigateway", region=region, attempts=1),
+        stage=settings.stage,
+        default_key_id=settings.default_api_key_id,
+    )
+
+
 def open_tenants(parts: Parts, locks: RedisFailureDetector) -> Tenants:
     """Open the service over the parts of an environment."""
     settings = parts.settings
@@ -29,7 +47,7 @@ def open_tenants(parts: Parts, locks: RedisFailureDetector) -> Tenants:
     return Tenants(
         ssm,
         settings.stage,
-        keys=KeyFile(Path(settings.keys_file)) if settings.keys_file else None,
+        keys=open_keys(parts),
         locks=locks,
         revisions=RedisRevisions(parts.redis),
     )

@@ -20,6 +20,12 @@ TRIALS: Final = "trials"
 FUNCTIONS: Final = (ID_ISSUER, ROUTER, CONSUMER, SCHEDULER, MONITOR, TRIALS)
 #: Reads streams and delivers what subscriptions want; of stages that have streams alone.
 STREAMS: Final = "streams"
+#: The router's code once more, with the rights to make keys and write tenants' documents: it alone
+#: answers what operators ask of tenants.
+OPERATORS: Final = "operators"
+
+#: Tag of the API keys that calls make for tenants: the stage, by which alone they may be removed.
+KEYS_TAG: Final = "crawlfleet-keys-of"
 
 #: The tenant of an API key that no tenant document names.
 DEFAULT_TENANT: Final = "default"
@@ -49,8 +55,10 @@ ENV_REDIS_SECRET: Final = "CRAWLFLEET_REDIS_SECRET"  # noqa: S105  the variable'
 ENV_NODE_SECRET: Final = "CRAWLFLEET_NODE_SECRET"  # noqa: S105
 #: API key id that belongs to the default tenant.
 ENV_DEFAULT_API_KEY_ID: Final = "CRAWLFLEET_DEFAULT_API_KEY_ID"
-#: File with the API keys of a local cloud, where the router makes those of tenants; unset on AWS.
+#: File with the API keys of a local cloud, where those of tenants are made; unset on AWS.
 ENV_KEYS_FILE: Final = "CRAWLFLEET_KEYS_FILE"
+#: The region in whose API Gateway a function makes keys of tenants; unset where it may make none.
+ENV_KEYS_REGION: Final = "CRAWLFLEET_KEYS_REGION"
 #: Function name or ARN of a function that another one invokes.
 ENV_CONSUMER_FUNCTION: Final = "CRAWLFLEET_CONSUMER_FUNCTION"
 ENV_ID_ISSUER_FUNCTION: Final = "CRAWLFLEET_ID_ISSUER_FUNCTION"

@@ -63,7 +63,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     the usual one, ``pool`` is this consumer's. Downloads leave by ``source_address``; None is any.
     ``home_region`` has parameters and secrets; None is the function's own. ``plain_stores`` are
     hosts that are reached without TLS (:func:`~crawlfleet.kernel.names.needs_tls`). ``keys_file``
-    has the API keys of a local cloud.
+    has the API keys of a local cloud; the API Gateway of ``keys_region`` has those of a stage.
     """
 
     stage: str
@@ -79,6 +79,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     stream_readers: int = 0
     default_api_key_id: str | None = None
     keys_file: str | None = None
+    keys_region: str | None = None
     people_topic: str | None = None
     phones_topic: str | None = None
     machines_topic: str | None = None
@@ -105,6 +106,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         reader = _Reader(os.environ if environment is None else environment)
         read, wanted = reader.read, frozenset(needs)
         plain = _listed(read(names.ENV_PLAIN_STORES, _hosts_error))
+        region = _is(_REGION, "region of AWS")
         function, topic = _is(_FUNCTION, "function name or ARN"), _is(_TOPIC, "ARN of an SNS topic")
         settings = cls(
             stage=read(names.ENV_STAGE, _is(_SLUG, "stage name"), needed=True),
@@ -131,6 +133,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             stream_readers=_count(read(names.ENV_STREAM_READERS, _count_error)),
             default_api_key_id=read(names.ENV_DEFAULT_API_KEY_ID, lambda _: None) or None,
             keys_file=read(names.ENV_KEYS_FILE, lambda _: None) or None,
+            keys_region=read(names.ENV_KEYS_REGION, region) or None,
             people_topic=read(names.ENV_PEOPLE_TOPIC, topic) or None,
             phones_topic=read(names.ENV_PHONES_TOPIC, topic) or None,
             machines_topic=read(names.ENV_MACHINES_TOPIC, topic) or None,
@@ -139,7 +142,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             pools=_pools_in(read(names.ENV_POOLS, _pools_error)),
             pool=read(names.ENV_POOL, _pool_error) or MAIN_POOL,
             source_address=read(names.ENV_SOURCE_ADDRESS, _address_error) or None,
-            home_region=read(names.ENV_HOME_REGION, _is(_REGION, "region of AWS")) or None,
+            home_region=read(names.ENV_HOME_REGION, region) or None,
             xray_daemon=read(names.ENV_XRAY_DAEMON, _place_error) or None,
             otlp_endpoint=read(names.ENV_OTLP_ENDPOINT, _is(_WEB, "http or https address")) or None,
             writes_config=bool(read(names.ENV_WRITES_CONFIG, lambda _: None)),

@@ -53,7 +53,16 @@ from crawlfleet.wire.configuration import (
     ConfigVersion,
     TouchedBiz,
 )
-from crawlfleet.wire.costs import Band, BizCost, Cost, CostsAnswer, DayCost, Forecast, Took
+from crawlfleet.wire.costs import (
+    Band,
+    BizCost,
+    BudgetForecast,
+    Cost,
+    CostsAnswer,
+    DayCost,
+    Forecast,
+    Took,
+)
 from crawlfleet.wire.dead_letters import DeadLetter, Sample, SiteAnswer
 from crawlfleet.wire.deliveries import (
     Conversation,
@@ -124,6 +133,7 @@ from crawlfleet.wire.subscriptions import Subscription, TriedFilter, TriedItem
 from crawlfleet.wire.tenants import (
     KeyLeftover,
     StoreCount,
+    TenantBiz,
     TenantDetails,
     TenantInventory,
     TenantKey,
@@ -143,6 +153,7 @@ __all__ = [
     "BizCost",
     "BizState",
     "BizSummary",
+    "BudgetForecast",
     "CallTooLargeError",
     "CeilingUse",
     "Changed",
@@ -239,6 +250,7 @@ __all__ = [
     "Submitted",
     "Subscription",
     "SubscriptionFigures",
+    "TenantBiz",
     "TenantDetails",
     "TenantInventory",
     "TenantKey",

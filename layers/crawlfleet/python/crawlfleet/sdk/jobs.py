@@ -246,10 +246,12 @@ class JobCalls(Calls):
         urls: Iterable[str] | None = None,
         start: Mapping[str, Any] | None = None,
         values: Mapping[str, Values] | None = None,
+        quotas: Iterable[Mapping[str, Any]] | None = None,
     ) -> Forecast:
         """Forecast a job, which is not started: pages, bytes, time and cost, each with a range.
 
-        It is said as for :meth:`start_job`.
+        It is said as for :meth:`start_job`. Of ``quotas`` one of money is a budget: what part of
+        the run it pays for, and when it is used up.
 
         Raises:
             InvalidRequestError: a field is wrong; each is named.
@@ -262,6 +264,7 @@ class JobCalls(Calls):
             "urls": [urls] if isinstance(urls, str) else None if urls is None else list(urls),
             "start": start_of(start),
             "values": filling(values),
+            "quotas": None if quotas is None else [dict(one) for one in quotas],
         }
         document = {field: value for field, value in given.items() if value is not None}
         return self._post(path_of(biz, "forecasts"), document, Forecast, [])

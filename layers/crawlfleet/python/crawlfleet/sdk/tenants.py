@@ -8,6 +8,7 @@ import msgspec
 from crawlfleet.kernel.errors import InvalidRequestError
 from crawlfleet.sdk.calls import Calls, path_of
 from crawlfleet.wire.tenants import (
+    TenantBiz,
     TenantDetails,
     TenantInventory,
     TenantRemoval,
@@ -94,6 +95,14 @@ class TenantCalls(Calls):
         if overlap_seconds is not None:
             document["overlap_seconds"] = overlap_seconds
         return self._post(_place(name, "rotate-key"), document, TenantWithKey, [])
+
+    def tenant_biz(self, name: str, biz: str) -> TenantBiz:
+        """Read the document of a tenant's biz as it was pushed.
+
+        Raises:
+            NotFoundError: there is no such biz.
+        """
+        return self._get(_place(name, "bizs", biz), TenantBiz)
 
     def tenant_inventory(self, name: str) -> TenantInventory:
         """Count what the stores have of a tenant, or of the name of one that was removed."""

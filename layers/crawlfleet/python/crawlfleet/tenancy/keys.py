@@ -18,7 +18,7 @@ from crawlfleet.kernel.errors import StoreUnavailableError
 from crawlfleet.tenancy.models import ManagedKey
 
 #: When a key was made, in its id.
-_MADE: Final = "%Y%m%dT%H%M%SZ"
+MADE_FORMAT: Final = "%Y%m%dT%H%M%SZ"
 _ID: Final = re.compile(r"([a-z][a-z0-9-]{0,31})\.(\d{8}T\d{6}Z)\.[0-9a-f]{12}\Z")
 
 
@@ -62,7 +62,7 @@ class KeyFile:
 
     def make(self, tenant: str, now: datetime) -> FreshKey:
         """Make a key for a tenant."""
-        key_id = f"{tenant}.{now.astimezone(UTC).strftime(_MADE)}.{secrets.token_hex(6)}"
+        key_id = f"{tenant}.{now.astimezone(UTC).strftime(MADE_FORMAT)}.{secrets.token_hex(6)}"
         return FreshKey(key_id, self.add(key_id))
 
     def add(self, key_id: str) -> str:
@@ -84,7 +84,7 @@ class KeyFile:
             ManagedKey(
                 id=key_id,
                 tenant=match[1],
-                made_at=datetime.strptime(match[2], _MADE).replace(tzinfo=UTC),
+                made_at=datetime.strptime(match[2], MADE_FORMAT).replace(tzinfo=UTC),
             )
             for key_id, match in found
             if match is not None

@@ -193,7 +193,10 @@ class Removals:
 
         def suspended(documents: Mapping[str, str]) -> dict[str, str]:
             standing = models.standing_of(documents, name, expected)
-            text = with_removing(standing, standing.document.removing or removing)
+            found = standing.document.removing
+            # One that was begun and never announced, as its call died, begins now.
+            is_further = found is not None and found.withdrawn_at is not None
+            text = with_removing(standing, found if found and is_further else removing)
             return {**documents, models.path_of(name): text}
 
         with self.tenants.locked():
@@ -206,9 +209,14 @@ class Removals:
         fresh = msgspec.structs.replace(removing, withdrawn_at=now, before=counts)
 
         def withdrawn(documents: Mapping[str, str]) -> dict[str, str]:
+            nonlocal fresh
             standing = models.standing_of(documents, name)
-            if standing.document.removing != removing:
+            found = standing.document.removing
+            if found is None or found.since != removing.since:
                 raise ConflictError(f"{name} was resumed, or another call goes on with its removal")
+            if found.withdrawn_at is not None:
+                # A call died while it wrote this: nobody was told, so the wait begins now.
+                fresh = msgspec.structs.replace(found, withdrawn_at=now)
             text = with_removing(standing, fresh)
             return {**without_bizs(documents, name), models.path_of(name): text}
 

@@ -60,8 +60,8 @@ Change = Callable[[Mapping[str, str]], str]
 class Tenants:
     """The tenants of a stage as its operators manage them.
 
-    ``keys`` is None where a function may neither make keys nor write the configuration, as on AWS:
-    there tenants are only shown.
+    ``keys`` is None where a function may neither make keys nor write the configuration, as a
+    router on AWS: there tenants are only shown.
     """
 
     ssm: SsmApi
@@ -196,8 +196,8 @@ class Tenants:
             ConflictError: functions may change no tenants here.
         """
         if self.keys is None:
-            said = "functions of this stage may change no tenants: make keys and push documents "
-            raise ConflictError(f"{said}where it is deployed, as docs/guides/tenants.md says")
+            said = "this function may change no tenants: a deployment leads such calls to another "
+            raise ConflictError(f"{said}one, `operators`; see docs/guides/tenants.md")
         return self.keys
 
     def _fresh_key(self, tenant: str, now: datetime) -> "FreshKey":

@@ -24,13 +24,27 @@ class Band(msgspec.Struct, frozen=True, kw_only=True):
     high: float
 
 
+class BudgetForecast(msgspec.Struct, frozen=True, kw_only=True):
+    """The reach of a job's own budget of ``usd``.
+
+    It pays for a ``part`` of the run, from 0 to 1, that is for ``pages``, and the run or the budget
+    ends after ``seconds``.
+    """
+
+    usd: float
+    part: Band
+    pages: Band
+    seconds: Band
+
+
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     """A forecast of a run, from what earlier ones took.
 
     ``pages`` are attempts at pages, ``bytes`` as they travel, ``seconds`` from its start to its
     end, ``usd`` its cost. ``runs`` of the same spider are known; the middle one of their latest
     forecasts was wrong by ``error`` of what was paid, null where none was forecast. ``why`` says
-    what it rests on where that is little.
+    what it rests on where that is little. ``budget`` says what the job's own budget of money pays
+    for, null where it has none.
     """
 
     pages: Band
@@ -40,6 +54,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     runs: int = 0
     error: float | None = None
     why: tuple[str, ...] = ()
+    budget: BudgetForecast | None = None
 
 
 class Took(msgspec.Struct, frozen=True, kw_only=True):

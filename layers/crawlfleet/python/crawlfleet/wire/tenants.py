@@ -89,6 +89,14 @@ class TenantWithKey(msgspec.Struct, frozen=True, kw_only=True):
         return f"TenantWithKey(tenant={self.tenant!r}, key=<api key>)"
 
 
+class TenantBiz(msgspec.Struct, frozen=True, kw_only=True):
+    """A biz of a tenant, with its ``document`` as it was pushed."""
+
+    tenant: str
+    biz: str
+    document: Mapping[str, Any] = {}
+
+
 class StoreCount(msgspec.Struct, frozen=True, kw_only=True):
     """The number of things of one kind that a store has of a tenant."""
 

@@ -9,13 +9,20 @@ from crawlfleet.cli import console
 from crawlfleet.cli.console import Exit
 from crawlfleet.cli.place_values import Values, pages_options
 from crawlfleet.cli.spending.costs import usd
+from crawlfleet.cli.spending.quotas import budget_of
+from crawlfleet.cli.terminal import say
 
 if TYPE_CHECKING:
-    from crawlfleet.sdk import Client, Forecast, Took
+    from crawlfleet.sdk import BudgetForecast, Client, Forecast, Took
 
 
 @click.command("forecast")
 @pages_options
+@click.option(
+    "--budget",
+    metavar="DOLLARS",
+    help="Say what part of it this budget in US dollars pays for, and when it is used up.",
+)
 @console.with_api("biz")
 def forecast(
     fleet: "Client",
@@ -25,6 +32,7 @@ def forecast(
     source: IO[str] | None,
     pattern: str | None,
     values: dict[str, Values],
+    budget: str | None,
     as_json: bool,
     **given: Any,
 ) -> int:
@@ -37,11 +45,34 @@ def forecast(
     if bool(given["spider"]) + bool(pages) + bool(pattern) > 1:
         raise click.UsageError("a job is of a --spider, or of pages: --url, --file or --pattern")
     given |= pages_of(pages, pattern, values)
+    if budget is not None:
+        given["quotas"] = [budget_of(budget)]
     found = fleet.forecast(biz, **given)
     if as_json:
         return console.emit(found)
     draw_forecast(found, None)
+    if found.budget is not None:
+        say(budget_text(found.budget))
     return Exit.FINE
+
+
+def budget_text(budget: "BudgetForecast") -> str:
+    """Write what a budget pays for.
+
+    >>> from crawlfleet.sdk import Band, BudgetForecast
+    >>> part, pages = Band(low=0.2, likely=0.5, high=1.0), Band(low=20, likely=500, high=900)
+    >>> budget_text(BudgetForecast(usd=5.0, part=part, pages=pages, seconds=pages))
+    'a budget of 5 USD pays for 50% of it (20% to 100%): 500 pages, used up after 500 s'
+    """
+    part, pays = budget.part, f"a budget of {budget.usd:g} USD pays for"
+    after = f"after {budget.seconds.likely:,.0f} s"
+    if part.low >= 1:
+        return f"{pays} all of it, which ends {after}"
+    ends = "used up" if part.likely < 1 else "and it ends"
+    return (
+        f"{pays} {part.likely:.0%} of it ({part.low:.0%} to {part.high:.0%}):"
+        f" {budget.pages.likely:,.0f} pages, {ends} {after}"
+    )
 
 
 def pages_of(

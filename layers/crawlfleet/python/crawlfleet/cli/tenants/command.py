@@ -206,8 +206,8 @@ def rotate_key(
     "--export",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Copy its records, requests, dead letters, jobs, schedules, spiders and seeds into this "
-    "folder first, and its settings.",
+    help="Copy its settings and its bizs' documents, records, requests, dead letters, jobs, "
+    "schedules, spiders, seeds, subscriptions and undelivered items into this folder first.",
 )
 @click.option("--no-export", is_flag=True, help="Delete everything without a copy.")
 @click.option("--yes", is_flag=True, help="Do not ask.")

@@ -24,6 +24,8 @@ _PARTS: Final[dict[str, Callable[["Client", str], Iterable[Any]]]] = {
     "schedules": lambda tenant, biz: tenant.schedules(biz),
     "spiders": lambda tenant, biz: tenant.spiders(biz),
     "seeds": lambda tenant, biz: tenant.seeds(biz),
+    "subscriptions": lambda tenant, biz: tenant.subscriptions(biz),
+    "undelivered": lambda tenant, biz: tenant.undelivered(biz),
 }
 _PAUSE_SECONDS: Final = 2.0
 
@@ -42,6 +44,7 @@ def export(fleet: "Client", name: str, folder: Path) -> None:
         _wait_for(tenant, made.tenant)
         for biz in made.tenant.bizs:
             (folder / biz).mkdir(exist_ok=True)
+            _write(folder / biz / "biz.json", [fleet.tenant_biz(name, biz).document])
             for part, read in _PARTS.items():
                 file = folder / biz / f"{part}.jsonl"
                 if not file.exists():

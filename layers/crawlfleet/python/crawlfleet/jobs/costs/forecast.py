@@ -154,6 +154,41 @@ def forecast(
     )
 
 
+class BudgetReach(NamedTuple):
+    """The reach of a budget: the part of a run that it pays for, its pages, when it is used up.
+
+    ``seconds`` go from the start to the end of the run, or of the budget.
+    """
+
+    part: Band
+    pages: Band
+    seconds: Band
+
+
+def reach_of(found: JobForecast, usd: float) -> BudgetReach:
+    """Compute what a budget pays for of a run: of a small one, of the likely one, of a large one.
+
+    >>> each = Band(low=50.0, likely=100.0, high=400.0)
+    >>> money = Band(low=1.0, likely=2.0, high=8.0)
+    >>> run = JobForecast(pages=each, bytes=each, seconds=each, usd=money)
+    >>> reach = reach_of(run, 2.0)
+    >>> reach.part, reach.pages.likely, reach.seconds.high
+    (Band(low=0.25, likely=1.0, high=1.0), 100.0, 100.0)
+    """
+
+    def paid(cost: float) -> float:
+        return min(1.0, usd / cost) if cost > 0 else 1.0
+
+    small, likely, large = (paid(pick(found.usd)) for pick in (_low, _likely, _high))
+
+    def of(band: Band) -> Band:
+        each = (band.low * small, band.likely * likely, band.high * large)
+        return Band(low=min(each), likely=each[1], high=max(each))
+
+    part = Band(low=large, likely=likely, high=small)
+    return BudgetReach(part, of(found.pages), of(found.seconds))
+
+
 def error_of(runs: Sequence[RunSummary], prices: Prices) -> float | None:
     """Compute how far latest forecasts of money were from what runs cost, as a part of that.
 
