@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 from tests.kit.streams import Addressed, Item, StreamItem, Subscriber, Target, TargetKind
 
-#: Midnight of today: what is kept is forgotten by the clock of the server.
-BEGIN = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+#: The next midnight: what is kept for a day is not forgotten meanwhile by the server's clock.
+BEGIN = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
 QUEUE = Target(TargetKind.SQS, "arn:aws:sqs:eu-west-1:123456789012:items")
 STREAM = Target(TargetKind.REDIS_STREAM, "items")
 
