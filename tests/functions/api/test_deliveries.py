@@ -1,21 +1,35 @@
 """Dead letters and conversations of subscriptions through the API and the SDK; whose they are."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.functions.api.undelivered import an_undelivered_item, forget_deliveries
+from tests.functions.api.undelivered import (
+    a_taken_item,
+    an_undelivered_item,
+    forget_deliveries,
+)
 from tests.functions.door import Door
 from tests.functions.http import ask
 from tests.kit.kernel import InvalidRequestError, NotFoundError
 from tests.kit.sdk import Client
-from tests.kit.streams import Addressed, Item, MongoFigures, StreamItem, Subscriber, Tally
-from tests.kit.worlds.functions import World
+from tests.kit.streams import (
+    Addressed,
+    Item,
+    MongoAccepting,
+    MongoFigures,
+    StreamItem,
+    Subscriber,
+    Tally,
+    Withdrawn,
+)
+from tests.kit.worlds.functions import World, default_bizs
 
 BIZ = "docs"
-PLACE = f"/v1/{BIZ}/undelivered"
 NOW = datetime.now(UTC).replace(microsecond=0)
+PLACE = f"/v1/{BIZ}/undelivered"
+PLACE_OF_ITEMS = f"/v1/{BIZ}/stream-items"
 FEED = "https://news.example/explained.xml"
 
 
@@ -203,3 +217,48 @@ def test_figures_of_a_subscription_have_what_it_took_and_what_was_given_up(
     assert (found.pending, found.last_delivered_at) == (0, NOW)
     with pytest.raises(NotFoundError):
         fleet.subscription_figures(BIZ, "none")
+
+
+def test_items_that_subscriptions_have_taken_are_listed_by_a_cursor(
+    world: World, fleet: Client
+) -> None:
+    for number, name in enumerate(("a", "a", "b")):
+        a_taken_item(world, "acme", BIZ, str(number), name, minutes=3 - number)
+    a_taken_item(world, "acme", BIZ, "too young", "a", minutes=-5)
+    a_taken_item(world, "rival", BIZ, "theirs", "a")
+
+    first = ask(world, "GET", PLACE_OF_ITEMS, query={"limit": "2"}).json
+    rest = list(fleet.stream_items(BIZ, cursor=first["cursor"]))
+    every = list(fleet.stream_items(BIZ))
+
+    assert [(one["subscription"], one["item"]["id"]) for one in first["items"]] == [
+        ("a", "0"),
+        ("a", "1"),
+    ]
+    assert [(one.subscription, one.channel, one.item["text"]) for one in rest] == [
+        ("b", "news", "rain 2")
+    ]
+    assert [one.item["id"] for one in every] == ["0", "1", "2"]
+    assert len({one.id for one in every}) == 3
+    assert ask(world, "GET", PLACE_OF_ITEMS, query={"cursor": "x"}).fields == ["cursor"]
+    assert ask(world, "GET", "/v1/nobody/stream-items").status == 404
+
+
+def test_items_are_listed_as_long_as_the_biz_keeps_records(world: World, fleet: Client) -> None:
+    bizs = default_bizs()
+    bizs["acme"][BIZ] |= {"records_ttl_seconds": 600}
+    world.push(bizs)
+    a_taken_item(world, "acme", BIZ, "old", minutes=11)
+    a_taken_item(world, "acme", BIZ, "young", minutes=5)
+
+    assert [one.item["id"] for one in fleet.stream_items(BIZ)] == ["young"]
+
+
+def test_a_withdrawn_item_is_not_listed(world: World, fleet: Client) -> None:
+    a_taken_item(world, "acme", BIZ, "1", minutes=2)
+    a_taken_item(world, "acme", BIZ, "2", minutes=1)
+    now = datetime.now(UTC)
+    gone = Withdrawn(id="1", channel="news", at=now)
+    MongoAccepting(world.own.nodes).withdraw([gone], now - timedelta(minutes=1))
+
+    assert [one.item["id"] for one in fleet.stream_items(BIZ)] == ["2"]

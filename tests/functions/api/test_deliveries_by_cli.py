@@ -1,11 +1,16 @@
 """`crawlfleet delivery` on the real router: list, show, replay, conversations."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.functions.api.undelivered import an_undelivered_item, forget_deliveries
+from tests.functions.api.undelivered import (
+    a_taken_item,
+    an_undelivered_item,
+    forget_deliveries,
+)
 from tests.kit.worlds.functions import World
 
 BIZ = "docs"
@@ -85,3 +90,29 @@ def test_sources_are_listed_and_shown_in_words(world: World, crawlfleet: Program
     assert "nobody" in shown.out
     assert "taken in" in of_one.out
     assert "there are none" in crawlfleet("source", "list", BIZ).err
+
+
+def test_taken_items_are_listed_exported_and_tried_on(world: World, crawlfleet: Program) -> None:
+    none = crawlfleet("subscription", "items", BIZ)
+    for number in range(3):
+        a_taken_item(world, "acme", BIZ, str(number), minutes=3 - number)
+    a_taken_item(world, "acme", BIZ, "0", "other", minutes=3)
+
+    listed = crawlfleet("subscription", "items", BIZ)
+    exported = crawlfleet("subscription", "items", BIZ, "--json")
+    tried = crawlfleet("subscription", "try", BIZ, "--filter", "rain -2", "--stored", "10")
+
+    assert "nothing was taken" in none.err
+    assert "rain 2" in listed.out
+    ids = [json.loads(line)["item"]["id"] for line in exported.out.splitlines()]
+    assert sorted(ids) == ["0", "0", "1", "2"]
+    assert "go on from here with --cursor" in exported.err
+    assert "takes 2 of 3 items" in tried.err
+
+
+def test_what_a_filter_is_tried_on_is_said_once(world: World, crawlfleet: Program) -> None:
+    neither = crawlfleet("subscription", "try", BIZ, "--filter", "rain")
+    nothing = crawlfleet("subscription", "try", BIZ, "--filter", "rain", "--stored", "1")
+
+    assert "--items FILE, or --stored COUNT" in neither.err
+    assert "no item is stored yet" in nothing.err

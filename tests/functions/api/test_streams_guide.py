@@ -30,7 +30,7 @@ def test_the_guide_to_streams_does_what_it_says(
     tried = [text for verb, text in said if verb == "try"]
     assert len(tried) == 2
     assert all("takes 2 of 4 items" in text for text in tried)
-    assert {verb for verb, _ in said} == {"try", "put", "list", "show", "end"}
+    assert {verb for verb, _ in said} == {"try", "put", "list", "show", "end", "items"}
     [listed] = [text for verb, text in said if verb == "list"]
     assert "climate" in listed
     assert "energy" in listed

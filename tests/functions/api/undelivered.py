@@ -52,6 +52,17 @@ def an_undelivered_item(
     raise AssertionError("the item is not pending")
 
 
+def a_taken_item(
+    world: World, tenant: str, biz: str, id_: str, name: str = "all", minutes: float = 1
+) -> None:
+    """Have an item be accepted some minutes ago, to be kept and pushed nowhere."""
+    at = datetime.now(UTC) - timedelta(minutes=minutes)
+    seen = Item(text=f"rain {id_}", author="reuters")
+    item = StreamItem(id=id_, channel="news", seen=seen, received_at=at)
+    whose = Subscriber(tenant=world.tenants[tenant], biz=biz, name=name)
+    MongoAccepting(world.own.nodes).accept([Addressed(item=item, subscribers=(whose,))], at)
+
+
 def forget_deliveries(world: World) -> None:
     """Forget what another test has left: the world is one for all."""
     for name in ("stream_items", "stream_deliveries", "stream_receivers"):

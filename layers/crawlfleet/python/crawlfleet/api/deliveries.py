@@ -12,7 +12,7 @@ from crawlfleet.api.responses import filled, page_of, shown
 from crawlfleet.api.routing import CURSOR, LIMIT, Call, Parameter, Routes, word
 from crawlfleet.config.lookup import biz_of
 from crawlfleet.kernel.errors import InvalidRequestError, NotFoundError
-from crawlfleet.streams.delivery import explaining, models
+from crawlfleet.streams.delivery import explaining, messages, models
 from crawlfleet.streams.delivery.conversations import Turn
 from crawlfleet.streams.delivery.figures import LAG_BOUNDS, Figures
 from crawlfleet.streams.delivery.mongo.traces import TracedDelivery
@@ -24,6 +24,8 @@ from crawlfleet.wire.deliveries import (
     ItemDelivery,
     ItemVerdict,
     Redelivered,
+    TakenItem,
+    TakenItemsPage,
     UndeliveredItem,
     UndeliveredPage,
 )
@@ -280,6 +282,33 @@ def get_conversation(call: Call, biz: str) -> Response[str]:
     if found is None:
         raise NotFoundError("no subscription of the biz has this item")
     return shown(200, Conversation(channel=channel, root=found.id, turns=tuple(_turns(found))))
+
+
+def taken_view(one: models.Delivery) -> TakenItem:
+    """Shape an item that a subscription has taken."""
+    item = {} if one.item is None else messages.spoken(one.item)
+    channel = "" if one.item is None else one.item.channel
+    return filled(TakenItem, one, channel=channel, item=item)
+
+
+@ROUTES.add("GET", "/v1/{biz}/stream-items", TakenItemsPage, parameters=(CURSOR, LIMIT))
+def list_taken_items(call: Call, biz: str) -> Response[str]:
+    """List items that the biz's subscriptions have taken, oldest first, as messages have them.
+
+    They are kept for two weeks, or as long as the biz keeps records if that is shorter.
+    """
+    _, document = biz_of(call.tree, call.tenant, biz)
+    return page_of(
+        call.limit,
+        lambda limit: call.context.explaining_items.taken(
+            *(call.tenant, biz, call.now),
+            kept_seconds=document.records_ttl_seconds,
+            cursor=call.cursor,
+            limit=limit,
+        ),
+        lambda found, **page: TakenItemsPage(tuple(found), **page),
+        taken_view,
+    )
 
 
 @ROUTES.add(

@@ -70,6 +70,7 @@ from crawlfleet.wire.deliveries import (
     ExplainedItem,
     ItemDelivery,
     ItemVerdict,
+    TakenItem,
     UndeliveredItem,
 )
 from crawlfleet.wire.explain import (
@@ -250,6 +251,7 @@ __all__ = [
     "Submitted",
     "Subscription",
     "SubscriptionFigures",
+    "TakenItem",
     "TenantBiz",
     "TenantDetails",
     "TenantInventory",

@@ -7,6 +7,8 @@ from crawlfleet.wire.deliveries import (
     Conversation,
     ExplainedItem,
     Redelivered,
+    TakenItem,
+    TakenItemsPage,
     UndeliveredItem,
     UndeliveredPage,
 )
@@ -83,6 +85,15 @@ class DeliveryCalls(Calls):
         """
         which = parameters(channel=channel, item=item)
         return self._get(path_of(biz, "conversations"), Conversation, which)
+
+    def stream_items(self, biz: str, *, cursor: str | None = None) -> "Pages[TakenItem]":
+        """List items that the biz's subscriptions have taken, oldest first.
+
+        Those of the last five seconds come with a later call: a cursor that is kept misses none.
+        """
+        params = parameters(limit=PAGE_SIZE)
+        path = path_of(biz, "stream-items")
+        return self._pages(path, TakenItemsPage, params, cursor, identity=lambda one: one.id)
 
     def explain_item(
         self,

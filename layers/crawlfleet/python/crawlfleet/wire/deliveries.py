@@ -1,6 +1,7 @@
 """Deliveries to subscriptions' targets that were given up, and conversations of items."""
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -79,6 +80,22 @@ class ItemVerdict(msgspec.Struct, frozen=True, kw_only=True):
     excluded_by: tuple[str, ...] = ()
     why: str = ""
     delivery: ItemDelivery | None = None
+
+
+class TakenItem(msgspec.Struct, frozen=True, kw_only=True):
+    """An item that a subscription has taken; ``id`` is that of its message, ``item`` as there."""
+
+    id: str
+    subscription: str
+    channel: str
+    accepted_at: datetime
+    item: dict[str, Any] = {}
+
+
+class TakenItemsPage(Page, frozen=True):
+    """A page of items that subscriptions have taken, oldest first."""
+
+    items: tuple[TakenItem, ...]
 
 
 class ExplainedItem(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """``crawlfleet subscription``: who wants what of which stream."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         ItemVerdict,
         Subscription,
         SubscriptionFigures,
+        TakenItem,
         TriedItem,
     )
 
@@ -153,6 +154,42 @@ def end(fleet: "Client", biz: str, name: str, revision: str | None, as_json: boo
     return console.answer({"ended": name}, as_json, lambda _: say(f"{name} ended"))
 
 
+@subscription.command()
+@click.option("--cursor", help="Go on from here: the cursor that an earlier run told.")
+@console.limit_option
+@console.with_api("biz")
+def items(fleet: "Client", biz: str, cursor: str | None, limit: int | None, as_json: bool) -> int:
+    """List items that subscriptions have taken, oldest first.
+
+    With --json a line of JSON for each, to keep them; on standard error then stands the cursor to
+    go on by. Items are kept for two weeks.
+    """
+    found = fleet.stream_items(biz, cursor=cursor)
+    code = console.show_first(
+        found,
+        limit,
+        as_json,
+        _show_items,
+        none="there are none: nothing was taken in the last two weeks",
+        narrow="set --limit",
+    )
+    if as_json and found.cursor is not None:
+        console.note(f"go on from here with --cursor {found.cursor}")
+    return code
+
+
+def _show_items(shown: "Sequence[TakenItem]") -> None:
+    rows = [
+        (
+            *(one.id, console.to_second(one.accepted_at), one.subscription),
+            " ".join(str(one.item.get("title") or one.item.get("text", "")).split()),
+        )
+        for one in shown
+    ]
+    columns = ["id", "taken", "subscription", "item"]
+    console.draw_table(columns, rows, cut=["item"], least=["id", "taken"])
+
+
 @subscription.command("try")
 @click.argument("biz")
 @click.argument("name", required=False)
@@ -161,8 +198,13 @@ def end(fleet: "Client", biz: str, name: str, revision: str | None, as_json: boo
     "--items",
     "source",
     type=click.File("rb"),
-    required=True,
     help='A JSON object per line, such as {"id": "7", "text": "..."}; - reads standard input.',
+)
+@click.option(
+    "--stored",
+    type=click.IntRange(1, 10_000),
+    metavar="COUNT",
+    help="Instead of --items: the first items that the biz's subscriptions have taken.",
 )
 @console.with_api()
 def try_filter(
@@ -171,7 +213,8 @@ def try_filter(
     name: str | None,
     *,
     wanted: str | None,
-    source: IO[bytes],
+    source: IO[bytes] | None,
+    stored: int | None,
     as_json: bool,
 ) -> int:
     """Try a filter on saved items: which it takes, by which terms, and what others lack.
@@ -181,9 +224,12 @@ def try_filter(
     """
     if (wanted is None) is (name is None):
         raise click.UsageError("give the NAME of a subscription, or --filter")
+    if (source is None) is (stored is None):
+        raise click.UsageError("say what it is tried on: --items FILE, or --stored COUNT")
+    lines_of_items = _stored(fleet, biz, stored or 0) if source is None else source
     tried: list[tuple[int, TriedItem]] = []
     canonical = ""
-    for lines, items in _batches(source):
+    for lines, items in _batches(lines_of_items):
         try:
             answer = fleet.try_filter(biz, items, filter=wanted, subscription=name)
         except InvalidRequestError as error:
@@ -194,7 +240,8 @@ def try_filter(
                 console.emit({"line": line, **msgspec.to_builtins(one)})
         tried += zip(lines, answer.items, strict=True)
     if not tried:
-        raise click.UsageError("--items: there is no item in it")
+        which = "--items: there is no item in it" if stored is None else "no item is stored yet"
+        raise click.UsageError(which)
     if not as_json:
         _show_tried(tried)
         taken = sum(one.taken for _, one in tried)
@@ -221,7 +268,20 @@ def explain(
     return console.answer(found, as_json, _show_explained)
 
 
-def _batches(source: IO[bytes]) -> Iterator[tuple[list[int], list[dict[str, Any]]]]:
+def _stored(fleet: "Client", biz: str, count: int) -> Iterator[bytes]:
+    """Write items that subscriptions have taken as lines, as a file of saved items has them."""
+    fields = ("id", "text", "author", "language", "hashtags", "mentions")
+    seen: set[tuple[str, str]] = set()
+    for one in fleet.stream_items(biz):
+        if len(seen) == count:
+            return
+        known = one.channel, str(one.item["id"])
+        if known not in seen:
+            seen.add(known)
+            yield msgspec.json.encode({name: one.item[name] for name in fields})
+
+
+def _batches(source: Iterable[bytes]) -> Iterator[tuple[list[int], list[dict[str, Any]]]]:
     """Yield items with their lines, as many as one call takes."""
     lines: list[int] = []
     items: list[dict[str, Any]] = []

@@ -7,13 +7,15 @@ found, whoever else may have it; what a filter makes of any text ``subscriptions
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
 
+from crawlfleet.kernel import paging
 from crawlfleet.kernel.errors import InvalidRequestError, NotFoundError
-from crawlfleet.streams.delivery.models import ITEM_BYTES, item_key
+from crawlfleet.kernel.paging import Listing
+from crawlfleet.streams.delivery.models import ITEM_BYTES, LIFE, Delivery, item_key
 from crawlfleet.streams.delivery.mongo.traces import MongoTraces, Trace, TracedDelivery
 from crawlfleet.streams.items import StreamItem
 from crawlfleet.streams.subscriptions.models import Subscription, is_active
@@ -24,6 +26,8 @@ from crawlfleet.streams.subscriptions.trial import SavedItem, TriedItem, tried
 MOST: Final = 100
 MOST_CHANNELS: Final = 2_000
 _PAGE: Final = 500
+#: Readers need less to write what they have stamped, unless MongoDB is away.
+SETTLED: Final = timedelta(seconds=5)
 _MESSAGE: Final = re.compile(r"([0-9a-f]{64})(?:-withdrawn)?\Z")
 
 WITHDRAWN: Final = "its channel has withdrawn it, and its text is deleted"
@@ -103,10 +107,42 @@ def _saved(item: StreamItem) -> SavedItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemExplainer:
-    """Explain items to the biz whose subscriptions have them."""
+    """List and explain items to the biz whose subscriptions have them."""
 
     traces: MongoTraces
     subscriptions: MongoSubscriptions
+
+    def taken(
+        self,
+        tenant: str,
+        biz: str,
+        now: datetime,
+        *,
+        kept_seconds: float | None = None,
+        cursor: str | None = None,
+        limit: int,
+    ) -> Listing[Delivery]:
+        """List what subscriptions of a biz have taken, oldest first; the cursor goes on after it.
+
+        Withdrawn items, and those older than ``kept_seconds``, are left out. The latest seconds
+        are, too: readers write side by side, and who goes on by a cursor is to miss none of them.
+
+        Raises:
+            InvalidRequestError: the cursor is none.
+        """
+        kept = LIFE if kept_seconds is None else min(LIFE, timedelta(seconds=kept_seconds))
+        found = self.traces.taken(
+            *(tenant, biz),
+            since=now - kept,
+            before=now - SETTLED,
+            after=None if cursor is None else paging.decode_job(cursor),
+            limit=limit + 1,
+        )
+        page = found[:limit]
+        last = page[-1] if page else None
+        position = cursor if last is None else paging.encode_job(last.accepted_at, last.id)
+        there = [one for one in page if one.item is not None]
+        return Listing(there, position, more=len(found) > limit)
 
     def explain(
         self,

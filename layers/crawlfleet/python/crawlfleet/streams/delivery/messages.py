@@ -77,7 +77,7 @@ def message_of(delivery: Delivery) -> Message | None:
     if delivery.withdrawn is not None:
         withdrawn = {"id": delivery.withdrawn.id, "at": delivery.withdrawn.at}
     elif delivery.item is not None:
-        item = _spoken(delivery.item)
+        item = spoken(delivery.item)
     body = _Body(
         id=delivery.id,
         kind="item" if withdrawn is None else "withdrawn",
@@ -96,7 +96,8 @@ def message_of(delivery: Delivery) -> Message | None:
     return Message(delivery, encoded)
 
 
-def _spoken(item: StreamItem) -> dict[str, Any]:
+def spoken(item: StreamItem) -> dict[str, Any]:
+    """Shape an item as messages have it."""
     seen = item.seen
     return {
         "id": item.id,

@@ -55,6 +55,7 @@ _INDEXES: Final[Mapping[str, Sequence[IndexModel]]] = {
             name="due",
             partialFilterExpression=_PENDING,
         ),
+        IndexModel([(name, ASCENDING) for name in ("tenant", "biz", "at", "_id")], name="taken"),
         IndexModel(
             [(name, ASCENDING) for name in ("tenant", "biz", "dead_at", "_id")],
             name="dead",

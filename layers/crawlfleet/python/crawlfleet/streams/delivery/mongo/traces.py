@@ -6,12 +6,14 @@ from typing import Final
 
 import msgspec
 from bson import Binary
+from pymongo import ASCENDING
 
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
 from crawlfleet.streams.delivery.messages import read
 from crawlfleet.streams.delivery.models import (
     DELIVERY_BYTES,
     ITEM_BYTES,
+    Delivery,
     Reason,
     State,
     owner_key,
@@ -81,6 +83,47 @@ class MongoTraces:
             if key in items
         ]
 
+    def taken(
+        self,
+        tenant: str,
+        biz: str,
+        *,
+        since: datetime,
+        before: datetime,
+        after: tuple[datetime, str] | None,
+        limit: int,
+    ) -> list[Delivery]:
+        """List what subscriptions of a biz have taken by when that was, with the items.
+
+        An item that was withdrawn is not there; its delivery is.
+        """
+        at: Document = {"$gte": since, "$lt": before}
+        match: Document = {"tenant": tenant, "biz": biz, "at": at}
+        if after is not None:
+            moment, id_ = after
+            at["$gte"] = max(since, moment)
+            match["$or"] = [{"at": {"$gt": moment}}, {"at": moment, "_id": {"$gt": _key(id_)}}]
+        with border():
+            look = self._outbox.deliveries.find(match, hint="taken", limit=limit)
+            found = list(look.sort([("at", ASCENDING), ("_id", ASCENDING)]))
+            keys = sorted({bytes(one["_id"][:ITEM_BYTES]) for one in found})
+            items = {
+                bytes(one["_id"]): read(one["body"])
+                for part in chunks(keys, _AT_ONCE)
+                for one in self._outbox.items.find({**_of(part), "body": {"$exists": True}})
+            }
+        return [
+            Delivery(
+                key=bytes(one["_id"]),
+                tenant=tenant,
+                biz=biz,
+                subscription=one["name"],
+                accepted_at=one["at"],
+                item=items.get(bytes(one["_id"][:ITEM_BYTES])),
+            )
+            for one in found
+        ]
+
     @staticmethod
     def _by_id(documents: Iterable[Document]) -> dict[bytes, Document]:
         return {bytes(one["_id"]): one for one in documents}
@@ -88,6 +131,14 @@ class MongoTraces:
 
 def _of(keys: Iterable[bytes]) -> Document:
     return {"_id": {"$in": [Binary(key) for key in keys]}}
+
+
+def _key(id_: str) -> Binary:
+    """Return the key that an id of a cursor stands for; what is none comes before all."""
+    try:
+        return Binary(bytes.fromhex(id_))
+    except ValueError:
+        return Binary(b"")
 
 
 def _range(prefix: bytes) -> Document:
