@@ -79,3 +79,4 @@ from crawlfleet.monitoring.incidents.store_checks import (
     part_place,
     unknown_of_part,
 )
+from crawlfleet.monitoring.incidents.stream_checks import KINDS as STREAM_KINDS

@@ -14,6 +14,7 @@ from tests.contract.streams.delivery_cases import (
 from tests.kit.feeds import Feed
 from tests.kit.kernel import InvalidRequestError, NotFoundError
 from tests.kit.streams import (
+    ENOUGH,
     FEEDS,
     Gaps,
     MongoAccepting,
@@ -171,3 +172,36 @@ def test_a_subscription_is_seen_with_what_waits_and_why(mongo_connection, source
     assert (found.receiver_error, found.failing_since) == ("it is away", BEGIN)
     assert (found.figures.matched, found.figures.read) == (1, 5)
     assert sources.of_subscription(subscribe("kept"), BEGIN).pending == 0
+
+
+def test_feeds_that_are_asked_for_and_bring_nothing_are_silent(sources):
+    long_ago = Gaps(times=ENOUGH, item_at=BEGIN - HOUR)
+    for name, gaps, next_at in (
+        ("silent", long_ago, BEGIN + HOUR),
+        ("busy", Gaps(times=ENOUGH, item_at=BEGIN), BEGIN + HOUR),
+        ("new", Gaps(), BEGIN + HOUR),
+        ("nobody's", long_ago, BEGIN - 2 * HOUR),
+    ):
+        sources.feeds.take([f"{FEED}/{name}"], name, BEGIN - 3 * HOUR, BEGIN - 2 * HOUR)
+        feed = Feed(url=f"{FEED}/{name}", next_at=next_at, gaps=gaps)
+        sources.feeds.keep([feed], name)
+
+    silent = sources.feeds.silent(BEGIN, 1_000)
+
+    assert [one for one in silent if one.startswith(FEED)] == [f"{FEED}/silent"]
+
+
+def test_receivers_that_take_nothing_are_listed_until_they_take_something(
+    mongo_connection, sources
+):
+    accepting, leasing = MongoAccepting(mongo_connection), MongoLeasing(mongo_connection)
+    accepting.accept([addressed(an_item())], BEGIN)
+    lease = leasing.lease("d1", BEGIN, HOUR)
+    leasing.back_off(lease, BEGIN, BEGIN, "it is away", slow=False)
+    (failing,) = sources.waiting.failing(10)
+    lease = leasing.lease("d1", BEGIN, HOUR)
+    leasing.rest(lease, BEGIN, slow=False)
+
+    assert (failing.tenant, failing.target) == ("acme", "redis_stream items")
+    assert (failing.since, failing.error) == (BEGIN, "it is away")
+    assert sources.waiting.failing(10) == []

@@ -4,7 +4,7 @@ from tests.kit.config import Stage, Tenant, Thresholds, Tree
 from tests.kit.fleet import Ticked
 from tests.kit.incidents import Evaluation, Kind
 from tests.kit.kernel import QueueKey
-from tests.kit.monitoring import QueueSample, Sample, WorkersSample
+from tests.kit.monitoring import QueueSample, Sample, StreamsSample, WorkersSample
 from tests.kit.queue import Depth, NodeHealth, Rates
 from tests.kit.requests import Ledger
 from tests.kit.worlds.incidents import START
@@ -44,6 +44,7 @@ def a_sample(*queues: QueueSample, **changes: object) -> Sample:
         "ticked": Ticked(seconds_ago=1.0),
         "used_up": (),
         "failed_fires": (),
+        "streams": StreamsSample(),
     }
     return Sample(**{**facts, **changes})
 

@@ -33,7 +33,15 @@ from crawlfleet.monitoring.incidents.mongo import MongoIncidentBook
 from crawlfleet.monitoring.incidents.service import IncidentMonitor
 from crawlfleet.monitoring.incidents.sns import SnsNotifier
 from crawlfleet.monitoring.metrics import Emitter
-from crawlfleet.monitoring.models import FailedFire, Sample, UnplacedJob, Unread
+from crawlfleet.monitoring.models import (
+    FailedFire,
+    ReceiverSample,
+    Sample,
+    StreamSample,
+    StreamsSample,
+    UnplacedJob,
+    Unread,
+)
 from crawlfleet.monitoring.sampler import Sampler
 from crawlfleet.monitoring.store_health import PartHealth
 from crawlfleet.requests.queue.redis.stats import RedisOverview
@@ -67,6 +75,8 @@ def incident_monitor(parts: Parts, metrics: MetricSink) -> IncidentMonitor:
 #: A job that no worker suited is listed for so long; so many at most, and as many that wait.
 UNPLACED_FOR: Final = timedelta(minutes=15)
 MOST_UNPLACED: Final = 200
+#: Silent feeds, and receivers that fail, of one sample: those that are so for longest.
+MOST_STREAMS: Final = 200
 _NOT_SAID: Final = "nobody has looked after it yet"
 
 
@@ -117,6 +127,7 @@ def sampler_over(parts: Parts) -> Sampler:
             jobs=lambda *of: _jobs(parts).quota_terms_of_open(*of),
         ),
         fires=partial(failed_fires, parts),
+        streams=partial(streams_sample, parts),
     )
 
 
@@ -171,6 +182,43 @@ def failed_fires(parts: Parts) -> tuple[FailedFire, ...]:
         )
         for one in MongoSchedules(parts.nodes).failing(MOST_FIRES)
         if one.last_outcome is not None
+    )
+
+
+def streams_sample(parts: Parts, tree: Tree, now: datetime) -> StreamsSample:
+    """Sample the channels of the stage that are read, silent feeds, and receivers that fail.
+
+    Raises:
+        StoreUnavailableError: the home node does not answer.
+    """
+    from crawlfleet.streams.delivery.mongo.waiting import MongoWaiting
+    from crawlfleet.streams.feeds.mongo import MongoFeeds
+    from crawlfleet.streams.reading.mongo import MongoReaders
+    from crawlfleet.streams.reading.status import together
+    from crawlfleet.streams.silence import silent_at
+
+    channels = MongoReaders(parts.nodes).of(sorted(tree.stage.streams.channels))
+    seen = {name: together(statuses, now) for name, statuses in channels.items()}
+    return StreamsSample(
+        sources=tuple(
+            StreamSample(
+                name=name,
+                item_at=one.last_item_at,
+                silent_at=silent_at(one.gaps),
+                lag_p95_seconds=one.lag_p95_seconds,
+                refused=one.refused,
+                last_fault=one.last_fault,
+            )
+            for name, one in seen.items()
+            if one.connections or one.refused
+        ),
+        silent_feeds=MongoFeeds(parts.nodes).silent(now, MOST_STREAMS),
+        receivers=tuple(
+            ReceiverSample(
+                tenant=one.tenant, target=one.target, failing_since=one.since, error=one.error
+            )
+            for one in MongoWaiting(parts.nodes).failing(MOST_STREAMS)
+        ),
     )
 
 

@@ -101,6 +101,34 @@ class UsedUpQuota(msgspec.Struct, frozen=True, kw_only=True):
     said: str
 
 
+class StreamSample(msgspec.Struct, frozen=True, kw_only=True):
+    """A channel as it is read: when it brought items, when it is silent without more, its lag."""
+
+    name: str
+    item_at: datetime | None = None
+    silent_at: datetime | None = None
+    lag_p95_seconds: float | None = None
+    refused: bool = False
+    last_fault: str = ""
+
+
+class ReceiverSample(msgspec.Struct, frozen=True, kw_only=True):
+    """A receiver of a tenant that takes nothing."""
+
+    tenant: str
+    target: str
+    failing_since: datetime
+    error: str = ""
+
+
+class StreamsSample(msgspec.Struct, frozen=True, kw_only=True):
+    """The streams that are read, feeds that are silent, and receivers that take nothing."""
+
+    sources: tuple[StreamSample, ...] = ()
+    silent_feeds: tuple[str, ...] = ()
+    receivers: tuple[ReceiverSample, ...] = ()
+
+
 class BizCoverage(msgspec.Struct, frozen=True):
     """The field coverage of a biz's rules in the last hours, the oldest first."""
 
@@ -130,6 +158,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         proxies: The stage's pools of proxies, as their workers know them.
         used_up: The quotas of tenants, users, bizs and open jobs that are used up.
         failed_fires: The last fires of schedules, where they have failed.
+        streams: Channels that are read, silent feeds, and receivers that take nothing.
     """
 
     at: datetime
@@ -151,6 +180,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     proxies: tuple[ProxyPoolState, ...] | None = ()
     used_up: tuple[UsedUpQuota, ...] | None = None
     failed_fires: tuple[FailedFire, ...] | None = None
+    streams: StreamsSample | None = None
     unread: tuple[Unread, ...] = ()
 
 

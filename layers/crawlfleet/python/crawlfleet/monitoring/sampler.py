@@ -47,6 +47,7 @@ from crawlfleet.monitoring.models import (
     FailedFire,
     HostSample,
     Sample,
+    StreamsSample,
     UnplacedJob,
     Unread,
     UsedUpQuota,
@@ -79,6 +80,7 @@ _COVERAGE: Final = "coverage"
 _PROXIES: Final = "proxies"
 _QUOTAS: Final = "quotas"
 _FIRES: Final = "fires of schedules"
+_STREAMS: Final = "streams"
 #: Bizs at work whose coverage a sample reads; where there are more they alternate.
 MOST_COVERED: Final = 50
 
@@ -124,7 +126,8 @@ class Sampler:
     ``unplaced`` the jobs that no worker suited, of late, or that wait for one too long. ``workers``
     and ``decided`` are of the usual pool, ``pools`` returns the same of the others. ``coverages``
     returns the field coverage of a biz's last hours, ``proxies`` the state of pools of proxies,
-    ``quotas`` those that are used up, ``fires`` the last ones of schedules that have failed.
+    ``quotas`` those that are used up, ``fires`` the last ones of schedules that have failed,
+    ``streams`` channels, silent feeds and receivers that fail.
     """
 
     queue: RedisQueue
@@ -144,6 +147,7 @@ class Sampler:
     proxies: Callable[[Collection[str]], Sequence[ProxyPoolState]] = lambda _: ()
     quotas: Callable[[Tree, datetime], Sequence[Standing]] = lambda *_: ()
     fires: Callable[[], tuple[FailedFire, ...]] = tuple
+    streams: Callable[[Tree, datetime], StreamsSample] = lambda *_: StreamsSample()
     clock: Callable[[], float] = time.monotonic
 
     def sample(
@@ -237,6 +241,7 @@ class Sampler:
             proxies=_proxies(tree, found),
             used_up=found.answers.get(_QUOTAS),
             failed_fires=found.answers.get(_FIRES),
+            streams=found.answers.get(_STREAMS),
             unread=(
                 *(_unread(what, failure) for what, failure in failures),
                 *(each for part in parts for each in unwatched(part, stage.monitor.unwatched)),
@@ -260,6 +265,7 @@ class Sampler:
             calls[_PROXIES] = partial(self.proxies, sorted(tree.stage.proxies))
         calls[_QUOTAS] = partial(self._used_up, tree, now)
         calls[_FIRES] = self.fires
+        calls[_STREAMS] = partial(self.streams, tree, now)
         beside: defaultdict[frozenset[str], list[QueueKey]] = defaultdict(list)
         for key in tree.queues():
             beside[nodes_of(tree, key)].append(key)

@@ -29,6 +29,7 @@ from crawlfleet.kernel.redaction import one_line, plain
 from crawlfleet.kernel.time import span, to_ms
 from crawlfleet.monitoring.incidents import capacity_checks as capacity
 from crawlfleet.monitoring.incidents import store_checks as stores
+from crawlfleet.monitoring.incidents import stream_checks as streams
 from crawlfleet.monitoring.incidents.kinds import Kind
 from crawlfleet.monitoring.incidents.models import (
     Evaluation,
@@ -103,6 +104,8 @@ def evaluate(sample: Sample, before: Sample | None, tree: Tree) -> Evaluation:
     findings += capacity.fire_findings(sample.failed_fires or ())
     findings += capacity.quota_findings(sample.used_up or ())
     findings += capacity.proxy_findings(sample.proxies or ())
+    if sample.streams is not None:
+        findings += streams.stream_findings(sample.streams, sample.at)
     findings += _fleet_findings(sample)
     unknown.update(_unknown_of_fleet(sample, tree))
     unknown.update(_unknown_of_absent(sample, tree))
@@ -114,6 +117,8 @@ def evaluate(sample: Sample, before: Sample | None, tree: Tree) -> Evaluation:
     if not capacity.all_fires_read(sample.failed_fires):
         # Which bizs have schedules is not known by the documents: theirs may have been removed.
         unseen.add(Kind.SCHEDULE_FAILED)
+    if sample.streams is None:
+        unseen |= streams.KINDS
     return Evaluation(
         findings=tuple(findings),
         unknown=frozenset(unknown),

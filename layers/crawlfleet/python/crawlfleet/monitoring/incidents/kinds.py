@@ -44,6 +44,10 @@ class Kind(StrEnum):
     HOST_FAILING = "host_failing"
     HOST_SLOW = "host_slow"
     PROXIES_AWAY = "proxies_away"
+    STREAM_SILENT = "stream_silent"
+    STREAM_LATE = "stream_late"
+    STREAM_REFUSED = "stream_refused"
+    RECEIVER_FAILS = "receiver_fails"
     CONFIG_REFUSED = "config_refused"
     ORPHANED_QUEUES = "strays"
     MONITOR_BLIND = "monitor_blind"
@@ -288,6 +292,33 @@ _TABLE: Final = {
         " closed. Ask whoever runs them, or put others into the pool's secret, which is read again"
         " within five minutes. What leaves by them waits meanwhile, and no attempt of it counts.",
         evaluations=3,
+    ),
+    Kind.STREAM_SILENT: _warning(
+        "a stream brings nothing",
+        "`crawlfleet source show BIZ NAME` shows its last item and its last fault. Look at the"
+        " stream or the feed by hand: it may have ended, moved, or be read under a filter that"
+        " nothing matches any more. It is over with the next item.",
+        evaluations=3,
+    ),
+    Kind.STREAM_LATE: _warning(
+        "a stream brings its items late",
+        "`crawlfleet source show BIZ NAME` shows its lags. Where it catches up after a pause they"
+        " fall by themselves; where they stay, see whether the processes that read streams have"
+        " enough CPU time, MongoDB answers slowly, or the channel itself is late.",
+        evaluations=5,
+    ),
+    Kind.STREAM_REFUSED: _warning(
+        "a stream refuses its secret",
+        "Nothing is read of it. Put a token that is valid into the secret that the channel names in"
+        " streams.channels of the stage document; it is read again with the next try, within"
+        " minutes.",
+    ),
+    Kind.RECEIVER_FAILS: _warning(
+        "receivers of its subscriptions take nothing",
+        "`crawlfleet subscription show BIZ NAME` shows what waits. Mend the queue, topic, bus or"
+        " stream, or its policy, or have the stage's streams.targets allow it again; it is tried"
+        " again by itself. What waits for a day is given up: `crawlfleet delivery replay BIZ"
+        " --reason away` delivers it then.",
     ),
     Kind.CONFIG_REFUSED: _warning(
         "the newest configuration is refused",

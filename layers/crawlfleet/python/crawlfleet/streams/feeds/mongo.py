@@ -19,9 +19,12 @@ from pymongo.errors import BulkWriteError
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
 from crawlfleet.kernel.time import from_ms, to_ms
 from crawlfleet.streams.feeds.models import Feed
+from crawlfleet.streams.silence import silent_at
 
 #: A feed that nobody has asked for is known for so long after it was due.
 KEPT: Final = timedelta(days=30)
+#: A feed that is due for longer than this is asked for by nobody.
+ASKED: Final = timedelta(hours=1)
 #: Feeds of one call.
 MOST: Final = 1_000
 _DUPLICATE_KEY: Final = 11000
@@ -106,9 +109,14 @@ class MongoFeeds:
         writes = []
         for feed in feeds:
             due_at = _exact(feed.next_at)
-            change = {"next": due_at, "until": due_at, "by": "", "forget": due_at + KEPT}
+            change: Document = {"next": due_at, "until": due_at, "by": "", "forget": due_at + KEPT}
             change["state"] = _encode(feed)
-            writes.append(UpdateOne({"_id": feed.url, "by": token}, {"$set": change}))
+            update: Document = {"$set": change}
+            if (silent := silent_at(feed.gaps)) is not None:
+                change["silent_at"] = silent
+            else:
+                update["$unset"] = {"silent_at": ""}
+            writes.append(UpdateOne({"_id": feed.url, "by": token}, update))
         if writes:
             with border():
                 self._feeds().bulk_write(writes, ordered=False)
@@ -126,10 +134,18 @@ class MongoFeeds:
             found = self._feeds().find({"_id": {"$in": sorted(urls)}, "state": {"$exists": True}})
             return {one["_id"]: _decode(one["state"]) for one in found}
 
+    def silent(self, now: datetime, limit: int) -> tuple[str, ...]:
+        """List feeds that are asked for and silent, those first that are so for longest."""
+        match = {"silent_at": {"$lte": now}, "next": {"$gte": now - ASKED}}
+        with border():
+            look = self._feeds().find(match, ["_id"], limit=limit, hint="silent")
+            return tuple(one["_id"] for one in look.sort([("silent_at", ASCENDING)]))
+
     def _feeds(self) -> Collection[Document]:
         feeds = self._nodes.control("stream_feeds")
         if not self._is_indexed:
             feeds.create_index([("forget", ASCENDING)], name="ttl", expireAfterSeconds=0)
+            feeds.create_index([("silent_at", ASCENDING)], name="silent", sparse=True)
             self._is_indexed = True
         return feeds
 

@@ -39,6 +39,7 @@ class ReaderStatus(msgspec.Struct, frozen=True, kw_only=True):
     last_fault: str = ""
     last_fault_at: datetime | None = None
     refused: bool = False
+    lag_p95_seconds: float | None = None
 
 
 class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +54,8 @@ class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
     last_fault: str = ""
     last_fault_at: datetime | None = None
     refused: bool = False
+    gaps: Gaps = Gaps()
+    lag_p95_seconds: float | None = None
 
 
 class Pace:
@@ -83,6 +86,7 @@ class Pace:
             last_fault=one.last_fault,
             last_fault_at=one.last_fault_at,
             refused=one.is_refused,
+            lag_p95_seconds=one.lag_p95_seconds,
         )
 
 
@@ -93,6 +97,7 @@ def together(statuses: Iterable[ReaderStatus], now: datetime) -> SourceStatus:
     faulty = [one for one in every if one.last_fault_at is not None]
     newest = max(faulty, key=lambda one: one.last_fault_at or one.at) if faulty else None
     items = [one.gaps.item_at for one in every if one.gaps.item_at is not None]
+    lags = [one.lag_p95_seconds for one in fresh if one.lag_p95_seconds is not None]
     return SourceStatus(
         readers=tuple(sorted({one.worker for one in fresh if one.connections})),
         since=min((one.since for one in fresh if one.connections), default=None),
@@ -103,4 +108,16 @@ def together(statuses: Iterable[ReaderStatus], now: datetime) -> SourceStatus:
         last_fault="" if newest is None else newest.last_fault,
         last_fault_at=None if newest is None else newest.last_fault_at,
         refused=any(one.refused for one in fresh),
+        gaps=_of_all(one.gaps for one in every),
+        lag_p95_seconds=max(lags, default=None),
+    )
+
+
+def _of_all(each: Iterable[Gaps]) -> Gaps:
+    """Return the gaps of a source by those of its readers, one after another or at once."""
+    known = [one for one in each if one.item_at is not None]
+    return Gaps(
+        longest=max((one.longest for one in known), default=0.0),
+        times=sum(one.times for one in known),
+        item_at=max((one.item_at for one in known if one.item_at), default=None),
     )

@@ -64,6 +64,7 @@ _INDEXES: Final[Mapping[str, Sequence[IndexModel]]] = {
     ),
     RECEIVERS: (
         IndexModel(["due_at"], name="due", sparse=True),
+        IndexModel(["failing_since"], name="failing", sparse=True),
         IndexModel(["expires_at"], name="ttl", expireAfterSeconds=0),
     ),
 }

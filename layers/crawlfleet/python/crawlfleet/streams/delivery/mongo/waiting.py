@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 from bson import Binary
+from pymongo import ASCENDING
 
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
 from crawlfleet.streams.delivery.models import State, receiver_key
@@ -23,6 +24,15 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     dead: int = 0
     error: str = ""
     failing_since: datetime | None = None
+
+
+class FailingReceiver(msgspec.Struct, frozen=True, kw_only=True):
+    """A receiver that takes nothing, since when and why."""
+
+    tenant: str
+    target: str
+    since: datetime
+    error: str = ""
 
 
 class MongoWaiting:
@@ -51,6 +61,22 @@ class MongoWaiting:
             error=str(found.get("error", "")),
             failing_since=found.get("failing_since"),
         )
+
+    def failing(self, limit: int) -> list[FailingReceiver]:
+        """List receivers that take nothing, those first that do so for longest."""
+        with border():
+            look = self._outbox.receivers.find(
+                {"failing_since": {"$exists": True}}, limit=limit, hint="failing"
+            )
+            return [
+                FailingReceiver(
+                    tenant=one["tenant"],
+                    target=f"{one['kind']} {one['address']}",
+                    since=one["failing_since"],
+                    error=str(one.get("error", "")),
+                )
+                for one in look.sort([("failing_since", ASCENDING)])
+            ]
 
     def _count(self, match: Document, name: str, index: str, biz: str | None = None) -> int:
         stages: list[Document] = [
