@@ -353,7 +353,7 @@ def test_a_dead_node_is_a_metric_and_no_error(world, capsys):
     assert value(lines, "NodeUp", part="redis", node="redis") == 1
     assert value(lines, "Backlog", **here) == 1
     assert not any("LedgerDifference" in line for line in lines)
-    assert {what.split(" of ")[0] for what in answer["unread"]} == {"ledger", "fires"}
+    assert {what.split(" of ")[0] for what in answer["unread"]} == {"ledger", "fires", "streams"}
 
 
 def test_without_the_secret_store_the_monitor_says_that_it_is_blind(world, capsys):
