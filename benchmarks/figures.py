@@ -14,6 +14,7 @@ IMPORT_MS: Final = {
     "scheduler": 450,
     "monitor": 450,
     "trials": 400,
+    "streams": 700,
 }
 FUNCTIONS: Final = tuple(IMPORT_MS)
 

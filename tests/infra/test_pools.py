@@ -55,6 +55,7 @@ def test_a_pool_adds_to_a_stage_and_changes_only_who_starts_workers(
         ("AWS::Lambda::Function", "router"),
         ("AWS::Lambda::Function", "scheduler"),
         ("AWS::Lambda::Function", "monitor"),
+        ("AWS::Lambda::Function", "operators"),  # the router's code knows which pools there are
         ("AWS::IAM::Policy", "consumer"),
         ("AWS::IAM::Policy", "scheduler"),
         ("AWS::CloudWatch::Dashboard", next(k for t, k in changed if t.endswith("Dashboard"))),

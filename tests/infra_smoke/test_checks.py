@@ -80,7 +80,7 @@ def test_a_stack_that_was_rolled_back_is_reported(deployment):
 def test_functions_as_they_are_described_are_well(deployment):
     make_functions()
 
-    assert checks.functions(deployment) == "6 active"
+    assert checks.functions(deployment) == "7 active"
 
 
 @pytest.mark.parametrize(

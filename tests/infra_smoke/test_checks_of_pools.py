@@ -25,7 +25,7 @@ def with_pools(aws):
 
 
 def test_the_functions_of_pools_are_looked_at_too(with_pools):
-    assert checks.functions(with_pools) == "7 active"
+    assert checks.functions(with_pools) == "8 active"
 
     pool = names.function_name("aws-large", "consumer-large")
     client("lambda").update_function_configuration(FunctionName=pool, MemorySize=1024)
@@ -76,7 +76,7 @@ def in_two_regions(aws, monkeypatch):
 
 def test_stacks_and_functions_are_looked_for_where_they_stand(in_two_regions):
     assert checks.stacks(in_two_regions) == "5 stand"
-    assert checks.functions(in_two_regions) == "7 active"
+    assert checks.functions(in_two_regions) == "8 active"
 
     pool = names.function_name(WIDE.name, "consumer-far")
     client("lambda", FAR).update_function_configuration(FunctionName=pool, MemorySize=1024)

@@ -15,8 +15,8 @@ from infra.fleet import FLEET
 from infra.streams import StreamReaders, with_streams
 from tests.functions.imports import imported_by, read, written
 
-#: Of all functions, that of streams among them, which not every stage has.
-PACKAGES = [spec.package for spec in with_streams(FLEET, StreamReaders()).functions]
+#: Of all functions, that of streams among them, which not every stage has; two have one code.
+PACKAGES = sorted({spec.package for spec in with_streams(FLEET, StreamReaders()).functions})
 EACH_FUNCTION = pytest.mark.parametrize("package", PACKAGES)
 #: What no handler pays for before somebody asks for it: the SDK of AWS, parsers, Scrapy, zones.
 HEAVY = {"boto3", "lxml", "selectolax", "bs4", "re2", "extruct", "resiliparse", "feedparser"} | {

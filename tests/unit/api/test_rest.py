@@ -150,7 +150,8 @@ def test_every_route_is_found_by_a_word_of_its_path_and_few_others_are_imported_
     for route in ROUTES:
         found = tuple(resources_at(route.path))
         assert route in tuple(routes_of(*found))
-        assert len(found) <= 2
+        # Of tenants a function of its own answers, which may begin more slowly.
+        assert len(found) <= (3 if route.path.startswith("/v1/fleet/tenants") else 2)
 
 
 def test_what_is_expected_is_not_logged_and_what_is_not_is():

@@ -84,6 +84,7 @@ def test_the_flat_object_has_exactly_the_agreed_keys():
         "import_ms_scheduler",
         "import_ms_monitor",
         "import_ms_trials",
+        "import_ms_streams",
         "assignment_mean_vs_best",
         "assignment_p95_vs_best",
         "assignment_makespan_vs_best",

@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kit.examples import examples
 from tests.kit.streams import ENOUGH, LEAST, Gaps, after_items, silent_at
 
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
@@ -40,7 +39,6 @@ def test_a_long_gap_is_forgotten_by_and_by():
     assert (once.longest, later.longest) == (8 * 3_600, 3_600)
 
 
-@examples(200)
 @given(st.lists(st.integers(-60, 10**6), min_size=ENOUGH, max_size=3 * ENOUGH))
 def test_a_source_is_never_silent_within_its_last_gap(seconds):
     found = after(*(timedelta(seconds=one) for one in seconds))

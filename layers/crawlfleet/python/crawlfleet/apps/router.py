@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from crawlfleet.tenancy.service import Tenants
 
 
-#: The parts that the API needs, but for the calls that manage tenants.
 _NEEDS: Final = (Need.REDIS, Need.NODES, Need.CONSUMER, Need.ID_ISSUER, Need.TRIALS)
 
 
@@ -444,7 +443,7 @@ def router(open_parts: Callable[..., Parts] = Parts) -> Router:
 
     def context() -> RouterContext:
         settings = Settings.from_environment(needs=(Need.REDIS, Need.NODES))
-        if settings.keys_region is None:  # who makes keys answers operators, and invokes nothing
+        if not settings.makes_keys:  # whoever makes them answers operators, and invokes nothing
             settings = Settings.from_environment(needs=_NEEDS)
         return RouterContext(open_parts(settings, "router"))
 

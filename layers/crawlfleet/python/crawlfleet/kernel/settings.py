@@ -161,6 +161,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         main = Pool(function=self.consumer_function, ceiling=max(1, self.consumer_ceiling))
         return (main, *self.pools)
 
+    @property
+    def makes_keys(self) -> bool:
+        """Return whether this function makes the API keys of tenants."""
+        return self.keys_file is not None or self.keys_region is not None
+
     def node_secret(self, node: str) -> str:
         """Return the Secrets Manager id of the MongoDB URI of a node."""
         return self.node_secret_template.replace("{node}", node)

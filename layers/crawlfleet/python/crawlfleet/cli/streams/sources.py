@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def source() -> None:
-    """Show the channels and feeds that are read: rates, lags, faults."""
+    """Show the channels and feeds that are read, and how they do."""
 
 
 @source.command("list")
