@@ -8,6 +8,9 @@ from collections.abc import Callable
 
 from crawlfleet.config.documents.streams import Channel, ChannelKind
 from crawlfleet.crawling.fetching.secrets import SecretTexts, nothing_reads
+from crawlfleet.fleet.quotas.mongo import MongoCeilings
+from crawlfleet.fleet.quotas.redis import RedisQuotaLedgers
+from crawlfleet.fleet.quotas.service import QuotaLedgers
 from crawlfleet.fleet.redis.registry import RedisWorkers
 from crawlfleet.kernel.mongo.connection import MongoNodes
 from crawlfleet.kernel.redis.clock import ServerClock
@@ -17,6 +20,7 @@ from crawlfleet.streams.http.connection import StreamClient
 from crawlfleet.streams.items import Reader
 from crawlfleet.streams.ndjson.reader import NdjsonReader
 from crawlfleet.streams.reading.channel import Stores
+from crawlfleet.streams.reading.metering import Metering
 from crawlfleet.streams.reading.mongo import MongoCursors
 from crawlfleet.streams.reading.plan import Planned
 from crawlfleet.streams.reading.runner import LIVENESS, StreamRunner, Terms
@@ -39,6 +43,7 @@ async def read(worker: str, name: str, url: str) -> None:
     channel = Channel(kind=ChannelKind.NDJSON, url=url, cursor_parameter="since")
     with RedisConnection(os.environ["BENCH_REDIS"]) as redis:
         clock = ServerClock(redis)
+        ledgers = QuotaLedgers(RedisQuotaLedgers(redis), MongoCeilings(nodes))
         async with StreamClient(lambda: True, lambda _: True, clock=clock) as client:
 
             def open_reader(
@@ -65,6 +70,7 @@ async def read(worker: str, name: str, url: str) -> None:
                     holds=RedisHolds(redis),
                     cursors=MongoCursors(nodes),
                     accepting=MongoAccepting(nodes),
+                    meter=Metering(ledgers, worker, asyncio.to_thread, clock),
                     clock=clock,
                 ),
                 terms=lambda: Terms(channels={name: channel}),

@@ -54,7 +54,7 @@ from crawlfleet.config.documents.stage import (
     ReadingLimits,
     Thresholds,
 )
-from crawlfleet.config.documents.streams import Channel, ItemFields
+from crawlfleet.config.documents.streams import Channel, ItemFields, StreamTerms
 from crawlfleet.config.editing import (
     MOST_KEYS,
     Edit,

@@ -87,7 +87,7 @@ from crawlfleet.kernel.queue_key import (
 )
 from crawlfleet.kernel.redaction import Mask, one_line, plain
 from crawlfleet.kernel.settings import Need, Settings, scrapy_packages
-from crawlfleet.kernel.time import SURE_SECONDS, Clock, Recent, from_ms, to_ms
+from crawlfleet.kernel.time import SURE_SECONDS, Clock, Recent, SteadyTime, from_ms, to_ms
 from crawlfleet.kernel.urls import (
     is_public,
     problem_with,

@@ -24,8 +24,11 @@ from crawlfleet.fleet.quotas.models import (
     limit_of,
     limits_at,
     limits_of,
+    limits_of_channel,
     limits_of_jobs,
+    limits_of_subscription,
     limits_of_tenant,
+    stated_limits,
     window_of,
 )
 from crawlfleet.fleet.quotas.money import worst_case
@@ -34,3 +37,4 @@ from crawlfleet.fleet.quotas.purse import Purse, share_of
 from crawlfleet.fleet.quotas.redis import Exchange, RedisQuotaLedgers, ledger_keys
 from crawlfleet.fleet.quotas.reservation import Reservation
 from crawlfleet.fleet.quotas.service import QuotaLedgers, Wish
+from crawlfleet.streams.subscriptions.service import limits_of as limits_of_items

@@ -65,11 +65,14 @@ from crawlfleet.streams.parsing import (
     parse,
 )
 from crawlfleet.streams.reading.channel import Stores
+from crawlfleet.streams.reading.closing import Closing, Conditions
 from crawlfleet.streams.reading.counters import ChannelCounters
+from crawlfleet.streams.reading.metering import Metering, Taker, Wanted
 from crawlfleet.streams.reading.mongo import MongoCursors
 from crawlfleet.streams.reading.plan import WHOLE, owned, planned
 from crawlfleet.streams.reading.runner import StreamRunner, Terms
 from crawlfleet.streams.reading.seen import sources_over
+from crawlfleet.streams.reading.sharing import allot, shares_of
 from crawlfleet.streams.reading.status import FEEDS, FRESH, Pace, ReaderStatus, together
 from crawlfleet.streams.reading.succession import (
     Demand,

@@ -1,18 +1,32 @@
 """Readers of streams over real stores, and what delivery has of them."""
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
-from tests.kit.config import Channel
+from msgspec.structs import replace
+
+from tests.kit.config import Channel, Stage, StreamTerms, Tenant, Tree
 from tests.kit.fetching import SecretTexts
 from tests.kit.fleet import RedisWorkers
 from tests.kit.mongo_nodes import NodesOnOneServer
+from tests.kit.quotas import (
+    MongoCeilings,
+    Quota,
+    QuotaLedgers,
+    RedisQuotaLedgers,
+    limits_of_channel,
+    limits_of_items,
+)
 from tests.kit.redis import RedisConnection, ServerClock
 from tests.kit.streams import (
     WHOLE,
+    Closing,
+    Metering,
     MongoAccepting,
     MongoCursors,
     NdjsonReader,
@@ -58,13 +72,33 @@ class Channels:
         }
 
         self.refused: set[str] = set()
+        #: The quotas of every channel, and those of each user.
+        self.quotas: tuple[Quota, ...] = ()
+        self.user_quotas: tuple[Quota, ...] = ()
+
+    def tree(self) -> Tree:
+        """Say the quotas as documents do."""
+        stage = Stage(
+            streams=StreamTerms(
+                channels={name: replace(one, quotas=self.quotas) for name, one in self.now.items()}
+            )
+        )
+        return Tree(
+            revision="",
+            bizs={},
+            stage=stage,
+            tenants={"acme": Tenant(user_quotas=self.user_quotas)},
+        )
 
     def __call__(self) -> Terms:
         refused = frozenset(self.refused)
+        tree = self.tree()
         return Terms(
-            channels=self.now,
+            channels=tree.stage.streams.channels,
             serves=lambda one: one.name not in refused,
-            revision=",".join(sorted(refused)),
+            limits=partial(limits_of_items, tree),
+            ceilings=partial(limits_of_channel, tree),
+            revision=f"{sorted(refused)} {self.quotas} {self.user_quotas}",
         )
 
 
@@ -81,8 +115,12 @@ async def runner_of(
 ) -> AsyncIterator[StreamRunner]:
     """A runner of one worker; the fleet's name keeps it apart from other tests'."""
     clock = ServerClock(redis)
+    ledgers = QuotaLedgers(RedisQuotaLedgers(redis), MongoCeilings(nodes))
+    meter = Metering(ledgers, worker, asyncio.to_thread, clock)
+    metering = asyncio.ensure_future(meter.run())
     stores = Stores(
         holds=others.pop("holds", None) or LongHolds(redis),
+        meter=meter,
         cursors=MongoCursors(nodes),
         accepting=others.pop("accepting", None) or MongoAccepting(nodes),
         clock=clock,
@@ -110,7 +148,11 @@ async def runner_of(
             stores=stores,
             terms=urls if isinstance(urls, Channels) else Channels(urls),
             open_reader=open_reader,
+            closing=Closing(ledgers, meter.is_over),
         )
+    metering.cancel()
+    await asyncio.wait((metering,))
+    await meter.close()
 
 
 def long_known(redis: RedisConnection, channel: str) -> None:

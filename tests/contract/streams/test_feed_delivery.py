@@ -8,7 +8,7 @@ from tests.contract.streams.feed_site import DAY, NOW, Round, Site, opened
 from tests.kit.feeds import FeedRunner, Terms
 from tests.kit.fetching import AiohttpFetcher
 from tests.kit.kernel import StoreError, StoreUnavailableError
-from tests.kit.streams import MongoAccepting
+from tests.kit.streams import Metering, MongoAccepting
 from tests.kit.subscriptions import Active, Content, Hours, MongoSubscriptions, StreamKind
 
 
@@ -19,7 +19,7 @@ class Outbox(MongoAccepting):
         super().__init__(nodes)
         self.given, self.fails = [], []
 
-    def accept(self, batch, now):
+    def accept(self, batch, now, *noting):
         if self.fails:
             raise self.fails.pop(0)
         self.given += [
@@ -27,7 +27,7 @@ class Outbox(MongoAccepting):
             for one in batch
             for subscriber in one.subscribers
         ]
-        return super().accept(batch, now)
+        return super().accept(batch, now, *noting)
 
 
 class Desk:
@@ -43,6 +43,7 @@ class Desk:
             accepting=self.outbox,
             clock=lambda: self.rounds.now,
             terms=lambda: self.terms,
+            meter=Metering(None, "w", asyncio.to_thread, lambda: self.rounds.now),
             look_seconds=0.01,
         )
 

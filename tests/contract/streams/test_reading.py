@@ -228,11 +228,11 @@ class Failing(MongoAccepting):
         super().__init__(nodes)
         self.calls = 0
 
-    def accept(self, batch, now):
+    def accept(self, batch, now, *noting):
         self.calls += 1
         if self.calls % 3 == 1:
             raise StoreUnavailableError("MongoDB", "is away")
-        done = super().accept(batch, now)
+        done = super().accept(batch, now, *noting)
         if self.calls % 3 == 2:
             raise StoreUnavailableError("MongoDB", "its answer is lost")
         return done

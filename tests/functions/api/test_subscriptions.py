@@ -1,6 +1,7 @@
 """Subscriptions through the API and the SDK: put, read, changed, ended, tried; whose they are."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 
@@ -12,6 +13,20 @@ from tests.kit.kernel import (
     NotFoundError,
     QuotaExceededError,
     UnknownBizError,
+)
+from tests.kit.quotas import (
+    Account,
+    Ask,
+    Limit,
+    MongoCeilings,
+    Quota,
+    QuotaLedgers,
+    QuotaPeriod,
+    QuotaUnit,
+    RedisQuotaLedgers,
+    Scope,
+    Wish,
+    window_of,
 )
 from tests.kit.sdk import Client
 from tests.kit.worlds.functions import World, biz, default_bizs
@@ -243,3 +258,59 @@ def test_what_is_wrong_with_a_trial_is_named(world: World, body, fields) -> None
 def test_the_sdk_needs_a_filter_that_is_one(fleet: Client) -> None:
     with pytest.raises(InvalidRequestError, match="column"):
         put(fleet, wanted='climate "green')
+
+
+# ---- quotas --------------------------------------------------------------------------------------
+
+
+def test_quotas_of_a_subscription_are_shown_with_what_is_used(fleet: Client) -> None:
+    quotas = [{"unit": "items", "most": 500, "per": "day"}, {"unit": "usd", "most": 2.5}]
+
+    made = put(fleet, quotas=quotas)
+
+    shown = [(one.unit, one.most, one.per, one.used, one.left) for one in made.quotas]
+    # Items of feeds cost nothing: money has no quota.
+    assert shown == [("items", 500, "day", 0, 500)]
+    assert (made.state, made.over, made.back_at) == ("active", "", None)
+    assert put(fleet).quotas == ()
+
+
+def test_quotas_that_streams_cannot_have_are_named(world: World) -> None:
+    quotas = [
+        {"unit": "records", "most": 5},
+        {"unit": "items", "most": 5, "at_limit": "end"},
+        {"unit": "items", "most": 6},
+    ]
+
+    answer = ask(world, "PUT", f"{PLACE}/climate", WANTED | {"quotas": quotas})
+
+    assert answer.status == 400
+    assert sorted(answer.fields) == ["quotas[0].unit", "quotas[1].at_limit", "quotas[2]"]
+
+
+def test_who_has_used_its_quota_says_so_and_when_it_is_back(world: World, fleet: Client) -> None:
+    put(fleet, quotas=[{"unit": "items", "most": 3, "per": "day"}])
+    use_up(world, Quota(unit=QuotaUnit.ITEMS, most=3, per=QuotaPeriod.DAY))
+
+    found = fleet.subscription(BIZ, "climate")
+    [listed] = fleet.subscriptions(BIZ)
+
+    assert (found.state, found.quotas[0].used) == (listed.state, 3) == ("over-quota", 3)
+    assert "subscription climate of biz docs has used 3 of 3 items of this day" in found.over
+    assert found.back_at.hour == 0
+    # A higher limit opens it at once.
+    assert put(fleet, quotas=[{"unit": "items", "most": 4, "per": "day"}]).state == "active"
+
+
+def use_up(world: World, quota: Quota) -> None:
+    """Have a reader spend all of a quota of the subscription."""
+    account = Account(
+        world.tenants["acme"], Scope.SUBSCRIPTION, f"{BIZ}/climate", quota.unit, quota.per
+    )
+    redis, ceilings = RedisQuotaLedgers(world.own.redis), MongoCeilings(world.own.nodes)
+    limit, nonce, now = Limit(account, quota, "quotas[0]"), "", datetime.now(UTC)
+    for number in range(1, 10):
+        spent = quota.amount if number == 9 else 0
+        ask = Ask(number=number, spent=spent, keep=0, wanted=quota.amount - spent, least=1)
+        wish = Wish(limit, window_of(quota.per, now), nonce, ask)
+        [(nonce, _)] = QuotaLedgers(redis, ceilings).exchange("r", [wish], now)

@@ -1,14 +1,17 @@
 """Subscriptions as values: their revisions and channels, and the hours at which they are active."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.kit.examples import examples
 from tests.kit.kernel import InvalidRequestError
+from tests.kit.quotas import AtLimit, Quota, QuotaUnit
 from tests.kit.streams import Filter, Item, parse
 from tests.kit.subscriptions import (
     MOST_CHARACTERS,
@@ -97,6 +100,47 @@ def test_items_are_taken_in_the_hours_of_the_zone(
     assert not any(is_active(active, moment) for moment in outside)
 
 
+ZONES = ("Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "UTC")
+MINUTES = st.integers(0, 24 * 60 - 1).map(lambda at: f"{at // 60:02}:{at % 60:02}")
+
+
+@given(
+    st.sampled_from(ZONES),
+    st.lists(st.sampled_from(Day), min_size=1, max_size=7, unique=True),
+    MINUTES,
+    MINUTES,
+    st.integers(0, 366 * 24 * 12).map(lambda fives: timedelta(minutes=5 * fives)),
+)
+@examples(2)
+def test_hours_are_those_that_clocks_of_the_zone_show_also_when_they_are_set(
+    zone: str, days: list[Day], begins: str, ends: str, since: timedelta
+) -> None:
+    moment = datetime(2026, 1, 1, tzinfo=UTC) + since
+    active = Active(hours=(Hours(days=tuple(days), begins=begins, ends=ends),), time_zone=zone)
+
+    local = moment.astimezone(ZoneInfo(zone))
+    shown, today = f"{local:%H:%M}", Day(f"{local:%a}".lower())
+    yesterday = Day(f"{local - timedelta(days=1):%a}".lower())
+    # What a clock on the wall shows, in an hour that comes twice as in one that comes once.
+    expected = (
+        today in days and begins <= shown < ends
+        if begins < ends
+        else (today in days and shown >= begins) or (yesterday in days and shown < ends)
+    )
+    assert is_active(active, moment) is expected
+
+
+def test_an_hour_that_comes_twice_is_active_twice_and_one_that_is_left_out_never() -> None:
+    active = Active(hours=(Hours(begins="02:00", ends="03:00"),), time_zone="Europe/Berlin")
+
+    def minutes(day: datetime) -> int:
+        return sum(is_active(active, day + timedelta(minutes=n)) for n in range(24 * 60))
+
+    assert minutes(datetime(2026, 10, 24, 22, tzinfo=UTC)) == 120
+    assert minutes(datetime(2026, 3, 28, 23, tzinfo=UTC)) == 0
+    assert minutes(MONDAY) == 60
+
+
 @pytest.mark.parametrize("name", ["UTC", "Europe/Berlin", "America/Argentina/Buenos_Aires"])
 def test_a_zone_of_the_database_is_one(name: str) -> None:
     assert is_zone(name)
@@ -122,6 +166,7 @@ def test_what_a_site_may_tell_apart_is_kept_of_a_feed(url: str, form: str) -> No
 
 # ---- validation ----------------------------------------------------------------------------------
 
+FEW = Quota(unit=QuotaUnit.ITEMS, most=5)
 CHANNELS = {"wire": StreamKind.NDJSON_STREAM, "posts": StreamKind.X_STREAM}
 QUEUE = "arn:aws:sqs:eu-west-1:123456789012:acme-items"
 TARGETS = [{"sqs": "arn:aws:sqs:eu-west-1:123456789012:acme-*"}]
@@ -167,6 +212,9 @@ def test_everything_that_is_wrong_is_named_at_once() -> None:
         ({"deliver": Deliver(sqs=QUEUE, sns="x")}, "deliver", "one of sqs"),
         ({"deliver": Deliver(sqs="items")}, "deliver.sqs", "the ARN or the URL"),
         ({"filter": 'a "b'}, "filter", "column"),
+        ({"quotas": (Quota(unit=QuotaUnit.BYTES, most=5),)}, "quotas[0].unit", "items and usd"),
+        ({"quotas": (FEW, FEW)}, "quotas[1]", "a second time"),
+        ({"quotas": (replace(FEW, at_limit=AtLimit.END),)}, "quotas[0].at_limit", "always waits"),
     ],
 )
 def test_a_problem_names_its_field(fields: dict[str, object], field: str, said: str) -> None:

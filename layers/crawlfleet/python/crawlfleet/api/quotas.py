@@ -30,6 +30,7 @@ from crawlfleet.fleet.quotas.models import (
     for_tenant,
     limits_of,
     limits_of_tenant,
+    stated_limits,
 )
 from crawlfleet.kernel.errors import (
     InvalidRequestError,
@@ -85,7 +86,7 @@ def list_quotas(call: Call) -> Response[str]:
     user = _user_in(call.query.get("user"))
     if user is None:
         return _shown(call, limits_of_tenant(call.tree, call.tenant, USERS_SHOWN))
-    return _shown(call, limits_of(call.tree, call.tenant, None, user))
+    return _shown(call, stated_limits(call.tree, call.tenant, None, user))
 
 
 @ROUTES.add("GET", "/v1/{biz}/quotas", QuotasAnswer, parameters=(_USER, JOB))
@@ -98,7 +99,7 @@ def list_quotas_of_biz(call: Call, biz: str) -> Response[str]:
         terms = call.context.jobs.starter.jobs.quota_terms(call.tenant, biz, job)
         if terms is None:
             raise NotFoundError(f"there is no job {job!r}")
-    return _shown(call, limits_of(call.tree, call.tenant, biz, user, job, terms or NO_TERMS))
+    return _shown(call, stated_limits(call.tree, call.tenant, biz, user, job, terms or NO_TERMS))
 
 
 def _shown(call: Call, limits: Sequence[Limit]) -> Response[str]:

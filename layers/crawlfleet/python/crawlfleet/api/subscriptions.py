@@ -7,14 +7,23 @@ from aws_lambda_powertools.event_handler import Response
 from msgspec import Meta
 
 from crawlfleet.api.inputs import read
-from crawlfleet.api.responses import filled, no_content, page_of, shown
+from crawlfleet.api.quotas import quota_view
+from crawlfleet.api.responses import at, filled, no_content, page_of, shown
 from crawlfleet.api.routing import CURSOR, LIMIT, Call, Parameter, Routes
 from crawlfleet.config.lookup import biz_of
+from crawlfleet.fleet.quotas.models import Scope, described
 from crawlfleet.kernel.errors import InvalidRequestError, Problem
 from crawlfleet.kernel.validation import right_fields
 from crawlfleet.streams.subscriptions import models
 from crawlfleet.streams.subscriptions.models import Content, FilterText
-from crawlfleet.streams.subscriptions.service import problems_of, state_of
+from crawlfleet.streams.subscriptions.service import (
+    SubscriptionState,
+    kept_by,
+    limits_of,
+    price_of,
+    problems_of,
+    state_of,
+)
 from crawlfleet.streams.subscriptions.trial import MOST_ITEMS, SavedItem
 from crawlfleet.wire.subscriptions import (
     Subscription,
@@ -31,8 +40,9 @@ class SubscriptionInput(Content, frozen=True, kw_only=True):
 
     ``filter`` is text of the language of filters. ``feeds`` are of the kind ``rss``, ``channel`` is
     of the other kinds. ``user`` is whom the tenant has it for. Without ``deliver`` items are kept
-    as records and pushed nowhere; without ``active`` they are taken at any time. With a
-    ``revision`` it is refused where the subscription has another one by now.
+    as records and pushed nowhere; without ``active`` they are taken at any time. ``quotas`` are the
+    most that it takes, in items or US dollars: then it takes none until the next day or month. With
+    a ``revision`` it is refused where the subscription has another one by now.
     """
 
     revision: Revision | None = None
@@ -78,7 +88,13 @@ def _each_once(problems: list[Problem]) -> list[Problem]:
 
 def subscription_view(call: Call, one: models.Subscription) -> Subscription:
     """Shape a subscription."""
-    content = one.content
+    content, state = one.content, state_of(call.tree, one, call.now)
+    standings = call.context.quotas.standings(limits_of(call.tree, one), call.now)
+    kept = kept_by(standings, price_of(call.tree, content))
+    ends_at = None if kept is None else kept.window.ends_at
+    if kept is not None and state is SubscriptionState.ACTIVE:
+        state = SubscriptionState.OVER_QUOTA
+    own = (one for one in standings if one.limit.account.scope is Scope.SUBSCRIPTION)
     return filled(
         Subscription,
         one,
@@ -90,7 +106,10 @@ def subscription_view(call: Call, one: models.Subscription) -> Subscription:
         user=content.user,
         deliver=None if content.deliver is None else content.deliver.named,
         active=None if content.active is None else _hours(content.active),
-        state=state_of(call.tree, one, call.now).value,
+        state=state.value,
+        quotas=tuple(map(quota_view, own)),
+        over="" if kept is None else described(kept),
+        back_at=None if ends_at is None else at(ends_at),
     )
 
 

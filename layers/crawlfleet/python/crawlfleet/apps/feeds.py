@@ -8,13 +8,16 @@ from crawlfleet.apps.reading import PageReaders
 from crawlfleet.crawling.fetching.downloader import AiohttpFetcher
 from crawlfleet.crawling.fetching.stores import StoreAddresses
 from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
+from crawlfleet.fleet.quotas.service import QuotaLedgers
 from crawlfleet.kernel.time import Clock
 from crawlfleet.streams.delivery.figures import Tally
 from crawlfleet.streams.delivery.mongo.accepting import MongoAccepting
 from crawlfleet.streams.feeds.fetching import PoliteFeeds
 from crawlfleet.streams.feeds.mongo import MongoFeeds
 from crawlfleet.streams.feeds.reader import FeedReader, parsed_by
+from crawlfleet.streams.reading.closing import Closing
 from crawlfleet.streams.reading.feeds import LOOK_SECONDS, FeedRunner
+from crawlfleet.streams.reading.metering import Metering
 from crawlfleet.streams.reading.runner import Terms
 from crawlfleet.streams.subscriptions.mongo import MongoSubscriptions
 
@@ -28,6 +31,8 @@ async def read_feeds(
     ends: Callable[[], bool],
     tally: Tally,
     told: Callable[[FeedRunner], None],
+    meter: Metering,
+    ledgers: QuotaLedgers,
 ) -> None:
     """Read feeds until it ends; without a subscription to one nothing is opened for them.
 
@@ -39,6 +44,8 @@ async def read_feeds(
         clock=clock,
         terms=terms,
         tally=tally,
+        meter=meter,
+        closing=Closing(ledgers, meter.is_over),
     )
     told(runner)
     while not runner.is_needed:

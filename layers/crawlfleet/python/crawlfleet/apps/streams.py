@@ -12,6 +12,7 @@ import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final
 from uuid import uuid4
 
@@ -22,6 +23,10 @@ from crawlfleet.config.documents.streams import Channel, ChannelKind
 from crawlfleet.crawling.fetching.secrets import SecretTexts
 from crawlfleet.crawling.fetching.stores import StoreAddresses
 from crawlfleet.fleet.models import WorkerStatus
+from crawlfleet.fleet.quotas.models import limits_of_channel
+from crawlfleet.fleet.quotas.mongo import MongoCeilings
+from crawlfleet.fleet.quotas.redis import RedisQuotaLedgers
+from crawlfleet.fleet.quotas.service import QuotaLedgers
 from crawlfleet.fleet.redis.registry import RedisWorkers
 from crawlfleet.kernel import names
 from crawlfleet.kernel.errors import NoConfigurationError
@@ -38,6 +43,8 @@ from crawlfleet.streams.items import Reader
 from crawlfleet.streams.ndjson.reader import NdjsonReader
 from crawlfleet.streams.packing import RuleLimits
 from crawlfleet.streams.reading.channel import Stores
+from crawlfleet.streams.reading.closing import Closing
+from crawlfleet.streams.reading.metering import Metering
 from crawlfleet.streams.reading.mongo import MongoCursors
 from crawlfleet.streams.reading.plan import Planned
 from crawlfleet.streams.reading.runner import LIVENESS, NO_STATUS, StreamRunner, Terms
@@ -45,7 +52,7 @@ from crawlfleet.streams.reading.succession import FLEET
 from crawlfleet.streams.redis import RedisHolds
 from crawlfleet.streams.subscriptions.models import Subscription
 from crawlfleet.streams.subscriptions.mongo import MongoSubscriptions
-from crawlfleet.streams.subscriptions.service import is_served, targets_of
+from crawlfleet.streams.subscriptions.service import is_served, limits_of, targets_of
 from crawlfleet.streams.targets import Target, TargetKind, is_allowed
 from crawlfleet.streams.x.api import XApi
 from crawlfleet.streams.x.reader import XReader
@@ -82,7 +89,13 @@ class StreamReaders:
         def serves(one: Subscription) -> bool:
             return is_served(tree, one, self._clock())
 
-        return Terms(channels=tree.stage.streams.channels, serves=serves, revision=tree.revision)
+        return Terms(
+            channels=tree.stage.streams.channels,
+            serves=serves,
+            limits=partial(limits_of, tree),
+            ceilings=partial(limits_of_channel, tree),
+            revision=tree.revision,
+        )
 
     def _read_secret(self, _: str, name: str) -> str:
         return self._parts.read_secret(names.stream_secret(self._parts.settings.stage, name))
@@ -144,6 +157,8 @@ class StreamReaders:
                     tell=lambda fault: tell(fault.end, fault.message),
                 )
 
+            ledgers = QuotaLedgers(RedisQuotaLedgers(parts.redis), MongoCeilings(parts.nodes))
+            meter = Metering(ledgers, self._worker, asyncio.to_thread, self._clock)
             runner = StreamRunner(
                 self._worker,
                 subscriptions=MongoSubscriptions(parts.nodes),
@@ -152,19 +167,23 @@ class StreamReaders:
                     holds=RedisHolds(parts.redis),
                     cursors=MongoCursors(parts.nodes),
                     accepting=MongoAccepting(parts.nodes),
+                    meter=meter,
                     clock=self._clock,
                     tally=self._seen.tally,
                 ),
                 terms=self._terms,
                 open_reader=open_reader,
                 status=self._status,
+                closing=Closing(ledgers, meter.is_over),
             )
+            metering = asyncio.ensure_future(meter.run())
             seen = self._seen
             reporting = asyncio.ensure_future(seen.report(runner.report))
             feeds = asyncio.ensure_future(
                 read_feeds(
                     *(parts, self._worker, self._clock, self._stores, self._terms, ends),
                     *(seen.tally, seen.of_feeds),
+                    *(meter, ledgers),
                 )
             )
             stop = threading.Event()
@@ -175,9 +194,12 @@ class StreamReaders:
                 await feeds
             finally:
                 stop.set()
-                for task in (reporting, feeds):
+                tasks = reporting, feeds, metering
+                for task in tasks:
                     task.cancel()
-                await asyncio.wait((reporting, feeds))
+                await asyncio.wait(tasks)
+                # What is left of shares is others' at once.
+                await meter.close()
                 await asyncio.to_thread(delivering.join)
                 await asyncio.to_thread(seen.keep, runner.report())
 

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from msgspec.structs import asdict, replace
 
 from crawlfleet.config.documents.biz import Biz, Tree
-from crawlfleet.config.documents.quota import Quota, quota_problems
+from crawlfleet.config.documents.quota import Quota, QuotaUnit, quota_problems
 from crawlfleet.crawling.frontier.models import SegmentChoice
 from crawlfleet.crawling.frontier.segments import choice_problem
 from crawlfleet.fleet.quotas.money import worst_case
@@ -130,6 +130,9 @@ def quota_faults(quotas: Sequence[Quota], tree: Tree, biz: Biz) -> Iterator[Prob
     """Find quotas of a job that are said twice, or are too small for one page of its biz."""
     size, usd = biz.fetch.max_body_bytes, worst_case(tree.stage, biz)
     yield from quota_problems("quotas", quotas, size, usd)
+    for index, quota in enumerate(quotas):
+        if quota.unit is QuotaUnit.ITEMS:
+            yield Problem(f"quotas[{index}].unit", "is items, which streams have, and no job")
 
 
 def _link(own: LinkNeeds | None, usual: LinkNeeds) -> LinkNeeds:

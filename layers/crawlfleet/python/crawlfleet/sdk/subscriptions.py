@@ -48,6 +48,7 @@ class SubscriptionCalls(Calls):
         user: str | None = None,
         deliver: Mapping[str, str] | None = None,
         active: Mapping[str, Any] | None = None,
+        quotas: Iterable[Mapping[str, Any]] = (),
         revision: str | None = None,
     ) -> Subscription:
         """Subscribe to a stream, or replace the subscription of that name.
@@ -62,7 +63,8 @@ class SubscriptionCalls(Calls):
         To ``feeds``, whose kind is ``rss``, or to a ``channel`` of the stage of the ``kind``
         ``x_stream`` or ``ndjson_stream``. ``deliver`` names one target, such as ``{"sqs": ARN}``;
         ``active`` says at which hours items are taken: ``{"time_zone": "Europe/Berlin", "hours":
-        [{"days": ["mon"], "begins": "08:00", "ends": "18:00"}]}``.
+        [{"days": ["mon"], "begins": "08:00", "ends": "18:00"}]}``. ``quotas`` are the most that it
+        takes: ``[{"unit": "items", "most": 500, "per": "day"}]``, or ``usd``.
 
         Raises:
             InvalidRequestError: names every field that is wrong.
@@ -77,6 +79,7 @@ class SubscriptionCalls(Calls):
             "user": user,
             "deliver": deliver,
             "active": active,
+            "quotas": [dict(quota) for quota in quotas],
         }
         document |= {name: value for name, value in given.items() if value}
         return self.put_subscription_document(biz, name, document, revision=revision)

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from crawlfleet.wire import Page
+from crawlfleet.wire.quotas import QuotaState
 
 
 class Subscription(msgspec.Struct, frozen=True, kw_only=True):
@@ -14,8 +15,10 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     ``kind`` is ``rss``, ``x_stream`` or ``ndjson_stream``. ``filter`` is as it was written,
     ``canonical`` the form that equal filters share. ``revision`` names its content: a change that
     is made for it is refused once there is another one. ``state`` is ``active``, ``resting``
-    outside of its hours, ``no-channel`` where the stage has none of its name any more, or
-    ``suspended`` with its tenant.
+    outside of its hours, ``over-quota`` while a quota is used up, ``no-channel`` where the stage
+    has none of its name any more, or ``suspended`` with its tenant. ``quotas`` are its own;
+    ``over`` says which one of it, its user, biz or tenant is used up, and ``back_at`` when that
+    begins anew, null where it does not.
     """
 
     name: str = ""
@@ -29,6 +32,9 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     active: dict[str, Any] | None = None
     revision: str = ""
     state: str = ""
+    quotas: tuple[QuotaState, ...] = ()
+    over: str = ""
+    back_at: datetime | None = None
     created_at: datetime | None = None
     changed_at: datetime | None = None
 

@@ -426,7 +426,7 @@ MEANINGS: Final[dict[str, str]] = {
     "per": "The period: day or month of UTC, or all.",
     "quotas": "The most that may be used, of each unit and period.",
     "scope": "Whose it is, in a word: tenant, user, biz or job.",
-    "unit": "What is counted: requests, records, bytes or usd, US dollars.",
+    "unit": "What is counted: requests, records, bytes, items of streams, or usd, US dollars.",
     "used": "What is used in the present period.",
     "used_up": "Whether nothing can begin under it.",
     "user": "Whom it is for, by a name of the tenant's.",

@@ -45,7 +45,13 @@ STREAM_MEANINGS: Final[dict[str, str]] = {
     "SubscriptionView.revision": "Names its content; a change for another one is refused.",
     "SubscriptionView.created_at": "When it was put.",
     "SubscriptionView.changed_at": "When it was last changed.",
-    "SubscriptionView.state": "Whether items are taken: active, resting, no-channel, suspended.",
+    "SubscriptionInput.quotas": "The most that it takes, of items or usd, by day, month or in all.",
+    "SubscriptionView.quotas": "Its own quotas, and how much of each is used.",
+    "SubscriptionView.over": "The quota that is used up, and when it goes on; empty is none.",
+    "SubscriptionView.back_at": "When that quota begins anew; null where it does not.",
+    "SubscriptionView.state": (
+        "Whether items are taken: active, resting, over-quota, no-channel, suspended."
+    ),
     "undelivered": "Items of subscriptions that were not delivered, oldest first.",
     "UndeliveredItemView.id": "The id of its message.",
     "UndeliveredItemView.subscription": "The subscription that it is of.",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from crawlfleet.sdk import Client, QuotaState
 
 _QUOTA: Final = re.compile(
-    r"(?:(requests|records|bytes)=([0-9_]{1,18})|(usd)=\$?([0-9]{1,7}(?:\.[0-9]{1,9})?))"
+    r"(?:(requests|records|bytes|items)=([0-9_]{1,18})|(usd)=\$?([0-9]{1,7}(?:\.[0-9]{1,9})?))"
     r"(?:/(day|month|all))?\Z"
 )
 
@@ -32,12 +32,14 @@ def quota_of(text: str) -> dict[str, Any]:
     {'unit': 'records', 'most': 5, 'per': 'all'}
     >>> quota_of("usd=2.50/month")
     {'unit': 'usd', 'most': 2.5, 'per': 'month'}
+    >>> quota_of("items=500/day")
+    {'unit': 'items', 'most': 500, 'per': 'day'}
     """
     found = _QUOTA.match(text)
     if found is None:
-        said = "is requests, records or bytes=NUMBER, or usd=DOLLARS such as usd=2.50, with /day, "
+        said = "is requests, records, bytes or items=NUMBER, or usd=DOLLARS such as usd=2.50, with "
         raise click.BadParameter(
-            f"{text}: {said}/month, /all or nothing behind it", param_hint="--quota"
+            f"{text}: {said}/day, /month, /all or nothing behind it", param_hint="--quota"
         )
     unit, most, money, dollars, per = found.groups()
     quota: dict[str, Any] = {"unit": money, "most": float(dollars or 0)}
@@ -121,6 +123,13 @@ def set_(
         return console.emit(found)
     say(f"{found.name} {found.state}, {console.counted(len(found.quotas), 'quota')}")
     return Exit.FINE
+
+
+def quota_text(one: "QuotaState") -> str:
+    """Write a quota, and how much of it is used."""
+    per = "in all" if one.per == "all" else f"a {one.per}"
+    unit = "" if one.unit == "usd" else f" {one.unit}"
+    return f"{_amount(one, one.used)} of {_amount(one, one.most)}{unit} {per}"
 
 
 def _amount(one: "QuotaState", count: float) -> str:

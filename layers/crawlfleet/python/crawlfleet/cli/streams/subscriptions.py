@@ -10,6 +10,7 @@ import msgspec
 
 from crawlfleet.cli import console
 from crawlfleet.cli.console import Exit
+from crawlfleet.cli.spending.quotas import quota_of, quota_text
 from crawlfleet.cli.terminal import say
 from crawlfleet.kernel.errors import InvalidRequestError, Problem
 
@@ -74,6 +75,8 @@ def show(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
         ("user", found.user),
         *((f"delivered to {kind}", to) for kind, to in (found.deliver or {}).items()),
         *(("active", each) for each in _hours(found)),
+        *(("quota", quota_text(each)) for each in found.quotas),
+        ("over", found.over),
         ("revision", found.revision),
         ("created", console.moment(found.created_at)),
         *_figures(seen),
@@ -104,6 +107,13 @@ def show(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
     "--deliver",
     metavar="KIND=TARGET",
     help="Where items are pushed to: sqs=ARN, sns=ARN, eventbridge=ARN or redis_stream=NAME.",
+)
+@click.option(
+    "--quota",
+    "quotas",
+    multiple=True,
+    metavar="UNIT=MOST[/PERIOD]",
+    help="The most that it takes: items=500/day, usd=5.00/month. It may be given several times.",
 )
 @_revision
 @console.with_api("biz", "name")
@@ -137,6 +147,7 @@ def put(
         if not given.get("feeds") and not (given.get("channel") and given.get("kind")):
             raise click.UsageError("say what it is to: --feed, or --channel with its --kind")
         given["deliver"] = _target(given.get("deliver"))
+        given["quotas"] = [_quota(text) for text in given.get("quotas", ())]
         found = fleet.put_subscription(biz, name, filter=wanted, revision=revision, **given)
     if as_json:
         return console.emit(found)
@@ -319,6 +330,17 @@ message='is none')]
     ]
 
 
+def _quota(text: str) -> dict[str, Any]:
+    """Read a quota of the command line; at its end a subscription always waits.
+
+    >>> _quota("items=500/day"), _quota("usd=5")
+    ({'unit': 'items', 'most': 500, 'per': 'day'}, {'unit': 'usd', 'most': 5.0})
+    """
+    quota = quota_of(text)
+    quota.pop("at_limit", None)
+    return quota
+
+
 def _target(text: str | None) -> dict[str, str] | None:
     """Read a target of the command line.
 
@@ -336,11 +358,19 @@ def _target(text: str | None) -> dict[str, str] | None:
 
 def _show(found: "Sequence[Subscription]") -> None:
     rows = [
-        (each.name, each.kind, _source(each), each.filter, each.state, each.changed_at)
+        (each.name, each.kind, _source(each), each.filter, _state(each), each.changed_at)
         for each in found
     ]
     columns = ["name", "kind", "of", "filter", "state", "changed"]
     console.draw_table(columns, rows, cut=["of", "filter"], least=["kind", "changed", "of"])
+
+
+def _state(found: "Subscription") -> str:
+    """Write the state, and when a quota that is used up begins anew."""
+    if found.state != "over-quota":
+        return found.state
+    back = "with a higher limit" if found.back_at is None else f"at {console.moment(found.back_at)}"
+    return f"quota used, back {back}"
 
 
 def _source(found: "Subscription") -> str | None:

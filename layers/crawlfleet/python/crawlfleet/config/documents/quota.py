@@ -23,13 +23,20 @@ class QuotaUnit(StrEnum):
 
     ``requests`` are attempts at a page, whatever redirects they follow; ``records`` those that are
     stored; ``bytes`` bodies of pages, decompressed, as ``fetch.max_body_bytes`` counts them;
-    ``usd`` what pages cost, in US dollars, as the stage's prices say it.
+    ``usd`` what pages cost, in US dollars, as the stage's prices say it, and what items of streams
+    cost, as their channels say it; ``items`` are those of streams, one for each subscription that
+    takes it.
     """
 
     REQUESTS = "requests"
     RECORDS = "records"
     BYTES = "bytes"
     USD = "usd"
+    ITEMS = "items"
+
+
+#: What streams use: limits in other units are none of theirs.
+STREAM_UNITS: Final = frozenset({QuotaUnit.ITEMS, QuotaUnit.USD})
 
 
 class QuotaPeriod(StrEnum):
@@ -41,7 +48,7 @@ class QuotaPeriod(StrEnum):
 
 
 class AtLimit(StrEnum):
-    """The fate of requests at the limit.
+    """The fate of requests at the limit; subscriptions to streams always wait.
 
     They ``wait`` for the next period, or for a higher limit; or they ``end``, as dead letters of
     the reason ``quota``, and further submissions are refused.

@@ -3,8 +3,17 @@
 from enum import StrEnum
 from typing import Annotated, Final
 
+import msgspec
 from msgspec import Meta
 
+from crawlfleet.config.documents.quota import (
+    NANO_DOLLARS,
+    STREAM_UNITS,
+    Quotas,
+    QuotaUnit,
+    nano_dollars,
+    written,
+)
 from crawlfleet.config.documents.secret import SecretName
 from crawlfleet.kernel.validation import Document, Slug, StoreName, Words
 
@@ -29,6 +38,9 @@ ParameterName = Annotated[
 #: X sends a sign of life every 20 seconds.
 _X_SILENCE: Final = 21.0
 _SILENCE: Final = 60.0
+#: The price of a post of X, by its price list of 2026.
+_X_USD: Final = 0.005
+_MOST_USD: Final = 1_000
 
 
 class ChannelKind(StrEnum):
@@ -84,6 +96,9 @@ class Channel(Document, frozen=True, kw_only=True):
 
     A channel of the kind ``x_stream`` has the address of X's API, such as https://api.x.com/2, the
     ``secret`` of an app-only token, and perhaps the ``plan``; all else is as X has it.
+
+    ``item_usd`` is the price of an item in US dollars, of X 0.005, of others 0. ``quotas`` are the
+    most that all of the channel may bring, in items or US dollars: then it is not read at all.
     """
 
     kind: ChannelKind
@@ -95,6 +110,19 @@ class Channel(Document, frozen=True, kw_only=True):
     silent_seconds: Annotated[float, Meta(ge=1, le=3_600)] | None = None
     max_line_bytes: Annotated[int, Meta(ge=1_000, le=4_000_000)] = 256_000
     plan: XPlan = XPlan()
+    item_usd: Annotated[float, Meta(ge=0, le=_MOST_USD)] | None = None
+    quotas: Quotas = ()
+
+    @property
+    def price(self) -> int:
+        """Return the price of an item in nano-dollars."""
+        own = _X_USD if self.kind is ChannelKind.X else 0.0
+        return nano_dollars(own if self.item_usd is None else self.item_usd)
+
+    @property
+    def asked(self) -> "Channel":
+        """Return it as it is asked; what it costs makes no difference to that."""
+        return msgspec.structs.replace(self, item_usd=None, quotas=())
 
     @property
     def silence_seconds(self) -> float:
@@ -103,6 +131,25 @@ class Channel(Document, frozen=True, kw_only=True):
 
     def problems(self) -> dict[str, str]:
         """Find what does not go together, by field."""
+        return {**self._of_its_kind(), **self._of_its_quotas()}
+
+    def _of_its_quotas(self) -> dict[str, str]:
+        found, seen = {}, set()
+        for index, quota in enumerate(self.quotas):
+            if quota.unit not in STREAM_UNITS:
+                found[f"quotas[{index}].unit"] = f"is {quota.unit}, but streams have items and usd"
+            elif (quota.unit, quota.per) in seen:
+                found[f"quotas[{index}]"] = f"says {quota.unit} per {quota.per} a second time"
+            elif quota.unit is QuotaUnit.USD and quota.amount < self.price:
+                said = written(QuotaUnit.USD, self.price)
+                found[f"quotas[{index}].most"] = f"is less than one item costs ({said})"
+            seen.add((quota.unit, quota.per))
+        usd = self.item_usd or 0.0
+        if abs(nano_dollars(usd) / NANO_DOLLARS - usd) > usd * 1e-12:
+            found["item_usd"] = f"has more than nine decimal places ({usd})"
+        return found
+
+    def _of_its_kind(self) -> dict[str, str]:
         if self.kind is not ChannelKind.X:
             no_plan = f"is given, but {self.kind.value} has no plan"
             return {"plan": no_plan} if self.plan != _PLAIN.plan else {}

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from crawlfleet.config.documents.biz import Biz, Stage, Tree
 from crawlfleet.config.documents.quota import (
+    STREAM_UNITS,
     AtLimit,
     Quota,
     QuotaPeriod,
@@ -28,12 +29,14 @@ KEPT_SECONDS: Final = 1_800.0
 
 
 class Scope(StrEnum):
-    """The owner of an account."""
+    """The owner of an account. Channels are the stage's, and of no tenant."""
 
     TENANT = "tenant"
     USER = "user"
     BIZ = "biz"
     JOB = "job"
+    SUBSCRIPTION = "subscription"
+    CHANNEL = "channel"
 
 
 class Use(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +49,7 @@ class Use(msgspec.Struct, frozen=True, kw_only=True):
     records: int = 0
     bytes: int = 0
     usd: int = 0
+    items: int = 0
 
     def of(self, unit: QuotaUnit) -> int:
         """Return the amount of a unit.
@@ -85,7 +89,10 @@ _PLACES: Final = f"{PARKED}limit/"
 
 
 class Account(msgspec.Struct, frozen=True, order=True):
-    """An account books an owner's use of a unit, by period; a job's ``name`` is ``biz/job``."""
+    """An account books an owner's use of a unit, by period.
+
+    The ``name`` of a job is ``biz/job``, that of a subscription ``biz/subscription``.
+    """
 
     tenant: str
     scope: Scope
@@ -123,9 +130,9 @@ class Account(msgspec.Struct, frozen=True, order=True):
         >>> Account("acme", Scope.JOB, "shop/june", QuotaUnit.BYTES, QuotaPeriod.ALL).owner
         'job june of biz shop'
         """
-        if self.scope is Scope.JOB:
-            biz, _, job = self.name.partition("/")
-            return f"job {job} of biz {biz}"
+        if self.scope in {Scope.JOB, Scope.SUBSCRIPTION}:
+            biz, _, name = self.name.partition("/")
+            return f"{self.scope} {name} of biz {biz}"
         return f"{self.scope} {self.name}"
 
 
@@ -154,6 +161,45 @@ Terms: TypeAlias = Callable[[str, str, str], JobTerms | None]
 TermsOfOpen: TypeAlias = Callable[[str, str, Sequence[str]], Mapping[str, JobTerms]]
 
 
+def stated_limits(
+    tree: Tree,
+    tenant: str,
+    biz: str | None,
+    user: str | None = None,
+    job: str | None = None,
+    terms: JobTerms = NO_TERMS,
+) -> tuple[Limit, ...]:
+    """Return every limit that is stated for work, of whatever unit, the widest owner first.
+
+    A user has the quotas that its tenant's document has under its name, or else those of every user
+    (``user_quotas``). A request without a user of its own has its job's.
+    """
+    document = tree.tenants.get(tenant)
+    user = user or terms.user
+    found: list[Limit] = []
+    if document is not None:
+        found += _limits(tenant, Scope.TENANT, tenant, "quotas", document.quotas)
+        if user is not None:
+            own = document.users.get(user)
+            field = "user_quotas" if own is None else f"users.{user}"
+            quotas = document.user_quotas if own is None else own
+            found += _limits(tenant, Scope.USER, user, field, quotas)
+    if biz is not None:
+        standing = tree.bizs.get(tenant, {}).get(biz)
+        found += _limits(tenant, Scope.BIZ, biz, "quotas", () if not standing else standing.quotas)
+        if job is not None:
+            found += _limits(tenant, Scope.JOB, f"{biz}/{job}", "quotas", terms.quotas)
+    return tuple(found)
+
+
+def _limits(
+    tenant: str, scope: Scope, name: str, field: str, quotas: Sequence[Quota]
+) -> Iterator[Limit]:
+    for index, quota in enumerate(quotas):
+        account = Account(tenant, scope, name, quota.unit, quota.per)
+        yield Limit(account, quota, f"{field}[{index}]")
+
+
 def limits_of(
     tree: Tree,
     tenant: str,
@@ -162,32 +208,27 @@ def limits_of(
     job: str | None = None,
     terms: JobTerms = NO_TERMS,
 ) -> tuple[Limit, ...]:
-    """Return every limit that work is under, the widest owner first.
+    """Return every limit that requests are under, the widest owner first."""
+    found = stated_limits(tree, tenant, biz, user, job, terms)
+    return tuple(limit for limit in found if limit.quota.unit is not QuotaUnit.ITEMS)
 
-    A user has the quotas that its tenant's document has under its name, or else those of every user
-    (``user_quotas``). A request without a user of its own has its job's.
-    """
-    document = tree.tenants.get(tenant)
-    user = user or terms.user
-    found: list[Limit] = []
 
-    def add(scope: Scope, name: str, field: str, quotas: Sequence[Quota]) -> None:
-        for index, quota in enumerate(quotas):
-            account = Account(tenant, scope, name, quota.unit, quota.per)
-            found.append(Limit(account, quota, f"{field}[{index}]"))
+def limits_of_subscription(
+    tree: Tree, tenant: str, biz: str, name: str, user: str | None, quotas: Sequence[Quota]
+) -> tuple[Limit, ...]:
+    """Return every limit that items for a subscription are under, the widest owner first."""
+    found = stated_limits(tree, tenant, biz, user)
+    own = _limits(tenant, Scope.SUBSCRIPTION, f"{biz}/{name}", "quotas", quotas)
+    return tuple(limit for limit in (*found, *own) if limit.quota.unit in STREAM_UNITS)
 
-    if document is not None:
-        add(Scope.TENANT, tenant, "quotas", document.quotas)
-        if user is not None:
-            own = document.users.get(user)
-            field = "user_quotas" if own is None else f"users.{user}"
-            add(Scope.USER, user, field, document.user_quotas if own is None else own)
-    if biz is not None:
-        standing = tree.bizs.get(tenant, {}).get(biz)
-        add(Scope.BIZ, biz, "quotas", () if standing is None else standing.quotas)
-        if job is not None:
-            add(Scope.JOB, f"{biz}/{job}", "quotas", terms.quotas)
-    return tuple(found)
+
+def limits_of_channel(tree: Tree, name: str) -> tuple[Limit, ...]:
+    """Return the limits of a channel of the stage; of money, where its items cost any."""
+    channel = tree.stage.streams.channels.get(name)
+    if channel is None:
+        return ()
+    found = _limits("", Scope.CHANNEL, name, f"streams.channels.{name}.quotas", channel.quotas)
+    return tuple(one for one in found if channel.price or one.quota.unit is not QuotaUnit.USD)
 
 
 def account_at(tenant: str, place: str) -> Account | None:
@@ -229,25 +270,26 @@ def limit_of(tree: Tree, account: Account, terms: Terms) -> Limit | None:
         biz = name
     elif account.scope is Scope.USER:
         user = name
-    found = limits_of(tree, tenant, biz, user, job, own)
+    found = stated_limits(tree, tenant, biz, user, job, own)
     return next((limit for limit in found if limit.account == account), None)
 
 
 def limits_of_tenant(tree: Tree, tenant: str, users: int | None = None) -> list[Limit]:
     """Return the limits of a tenant, of its named users, the first so many of them, and bizs."""
-    found = dict.fromkeys(limits_of(tree, tenant, None))
+    found = dict.fromkeys(stated_limits(tree, tenant, None))
     document = tree.tenants.get(tenant)
     for user in sorted(document.users if document else ())[:users]:
-        found |= dict.fromkeys(limits_of(tree, tenant, None, user))
+        found |= dict.fromkeys(stated_limits(tree, tenant, None, user))
     for biz in sorted(tree.bizs.get(tenant, {})):
-        found |= dict.fromkeys(limits_of(tree, tenant, biz))
+        found |= dict.fromkeys(stated_limits(tree, tenant, biz))
     return list(found)
 
 
 def biz_under(limit: Limit) -> str:
-    """Return the biz that a limit is of, or a job of it; "" where it is of a tenant or its user."""
+    """Return the biz that a limit is of, or a part of it; "" where it is of none."""
     account = limit.account
-    return account.name.partition("/")[0] if account.scope in {Scope.BIZ, Scope.JOB} else ""
+    is_of_one = account.scope in {Scope.BIZ, Scope.JOB, Scope.SUBSCRIPTION}
+    return account.name.partition("/")[0] if is_of_one else ""
 
 
 def every_limit(tree: Tree) -> list[Limit]:
@@ -261,7 +303,7 @@ def limits_at(tree: Tree, tenant: str, paths: Sequence[str], now: datetime) -> I
     wanted = set(paths)
     named = {path.split(":")[1] for path in wanted if path.startswith(f"{Scope.USER}:")}
     for user in sorted(named):
-        for limit in limits_of(tree, tenant, None, user):
+        for limit in stated_limits(tree, tenant, None, user):
             if limit.account.path(window_of(limit.quota.per, now)) in wanted:
                 yield limit
 
@@ -359,6 +401,11 @@ def for_tenant(standing: Standing, tree: Tree) -> Standing:
     """Say what any request under a limit needs of it to begin."""
     account = standing.limit.account
     bizs = tree.bizs.get(account.tenant, {})
+    if account.scope is Scope.CHANNEL:
+        channel = tree.stage.streams.channels.get(account.name)
+        if channel is None or account.unit is not QuotaUnit.USD:
+            return standing
+        return replace(standing, least=max(1, channel.price))
     if account.scope in {Scope.TENANT, Scope.USER}:
         return for_biz(standing, tree.stage, *bizs.values())
     own = bizs.get(account.name.partition("/")[0])
@@ -382,7 +429,9 @@ def described(standing: Standing) -> str:
     said = f"{limit.account.owner} has used {of(standing.used)} of {of(quota.amount)}{kind} {span}"
     said += f" ({limit.field})"
     if unit is QuotaUnit.USD and 0 < standing.left < standing.least:
-        said += f"; a page may cost up to {of(standing.least)}"
+        is_of_streams = limit.account.scope in {Scope.SUBSCRIPTION, Scope.CHANNEL}
+        what = "an item costs" if is_of_streams else "a page may cost"
+        said += f"; {what} up to {of(standing.least)}"
     if standing.in_doubt:
         said += f"; {of(standing.in_doubt)} more count as used, whose workers died"
     if quota.at_limit is AtLimit.END:

@@ -101,6 +101,11 @@ class Purse:
         """Tell whether the ledger knows all of it, and nothing is under way."""
         return not self.reserved and not self.waiting and self._told == self.spent
 
+    @property
+    def untold(self) -> int:
+        """Return what was spent that the ledger does not know of, as far as is known here."""
+        return self.spent - self._told
+
     def _is_quiet(self, now: float, quiet_seconds: float) -> bool:
         idle = not self.reserved and not self.waiting
         return idle and now - self._used_at >= quiet_seconds

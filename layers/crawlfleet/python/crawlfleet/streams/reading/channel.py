@@ -7,8 +7,9 @@ another process, may hand some items on again, which has no effect, and none is 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
+from datetime import datetime
 from functools import partial
 from typing import Final, TypeVar
 
@@ -17,16 +18,18 @@ import msgspec
 from crawlfleet.kernel.errors import CrawlfleetError, StoreError, StoreUnavailableError
 from crawlfleet.kernel.time import Clock
 from crawlfleet.streams.delivery.figures import Tally
-from crawlfleet.streams.delivery.models import Addressed, Subscriber
+from crawlfleet.streams.delivery.models import Addressed
 from crawlfleet.streams.delivery.mongo.accepting import MongoAccepting
 from crawlfleet.streams.holds import KEEP_SECONDS, ReaderHold
 from crawlfleet.streams.items import Batch, Reader, StreamItem
 from crawlfleet.streams.matching import Matcher
+from crawlfleet.streams.reading.closing import NOTHING, Conditions, Receiving
 from crawlfleet.streams.reading.counters import ChannelCounters
+from crawlfleet.streams.reading.metering import OVER_QUOTA, Admitted, Metering, Wanted
 from crawlfleet.streams.reading.mongo import MongoCursors
 from crawlfleet.streams.reading.plan import Planned
 from crawlfleet.streams.redis import RedisHolds
-from crawlfleet.streams.subscriptions.models import Active, is_active
+from crawlfleet.streams.subscriptions.models import is_active
 
 #: A cursor is kept at most so often: what is read twice for it has no effect.
 CURSOR_SECONDS: Final = 0.5
@@ -37,19 +40,13 @@ log: Final = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Receiving(msgspec.Struct, frozen=True):
-    """A subscription as a reader needs it: whom its items go to, and when it takes any."""
-
-    subscriber: Subscriber
-    active: Active | None = None
-
-
 class Stores(msgspec.Struct, frozen=True, kw_only=True):
     """The stores that readers work on; ``clock`` is the time of day."""
 
     holds: RedisHolds
     cursors: MongoCursors
     accepting: MongoAccepting
+    meter: Metering
     clock: Clock
     steady: Callable[[], float] = time.monotonic
     tally: Tally = msgspec.field(default_factory=Tally)
@@ -62,6 +59,7 @@ class SourceReader:
         self,
         planned: Planned,
         receiving: Mapping[str, Receiving],
+        bought: Conditions,
         open_reader: Callable[[], Reader],
         stores: Stores,
         worker: str,
@@ -74,26 +72,35 @@ class SourceReader:
         self._receiving: dict[str, Receiving] = {}
         self._hold = ReaderHold(stores.holds.lease_seconds)
         self._stopping = asyncio.Event()
+        self._bought = NOTHING
         self._cursor = self._kept_cursor = ""
         self._kept_at = float("-inf")
-        self.update(planned, receiving)
+        self.update(planned, receiving, bought)
 
     @property
     def is_reading(self) -> bool:
         """Tell whether it may read now."""
-        return not self._stopping.is_set() and self._hold.may_read(self._stores.steady())
+        if self._stopping.is_set() or not self._hold.may_read(self._stores.steady()):
+            return False
+        return not self._stores.meter.is_over(self._bought.limits)
 
     @property
     def subscriptions(self) -> int:
         """Count those that it reads for."""
         return len(self._matcher)
 
-    def update(self, planned: Planned, receiving: Mapping[str, Receiving]) -> None:
-        """Take the subscriptions that it is to read for from now on; a soft reload."""
+    def update(
+        self, planned: Planned, receiving: Mapping[str, Receiving], bought: Conditions
+    ) -> None:
+        """Take the subscriptions that it is to read for from now on; a soft reload.
+
+        On the conditions ``bought`` the channel itself is read.
+        """
         for gone in self._receiving.keys() - planned.filters.keys():
             self._matcher.drop(gone)
         self._matcher.put_all(planned.filters)
         self._receiving = {one: receiving[one] for one in planned.filters}
+        self._bought = bought
 
     def stop(self) -> None:
         """Have it end: it reads no more, keeps its cursor, and releases its hold."""
@@ -103,6 +110,10 @@ class SourceReader:
         """Read whenever the channel can be held, until it is stopped."""
         name, holds = self.source.name, self._stores.holds
         while not self._stopping.is_set():
+            if self._stores.meter.is_over(self._bought.limits):
+                # Whoever plans is about to leave the channel out.
+                await self._wait(KEEP_SECONDS)
+                continue
             try:
                 taken = await asyncio.to_thread(holds.take, name, self._worker)
             except StoreError:
@@ -185,25 +196,51 @@ class SourceReader:
         counters.came(batch, now)
         wanted = self._matched(batch.items)
         counters.matched += len(wanted)
-        accepting = self._stores.accepting
-        if wanted:
-            try:
-                counters.delivered += await self._done(lambda: accepting.accept(wanted, now))
-            except CrawlfleetError:
-                await self._take_each(wanted)
-            counters.accepted((one.item.published_at for one in wanted), self._stores.clock())
+        price, ceilings, meter = self._bought.price, self._bought.limits, self._stores.meter
+        admitted = await self._tried(lambda: meter.admit(len(batch.items), wanted, price, ceilings))
+        if admitted.dropped:
+            counters.dropped[OVER_QUOTA] += admitted.dropped
+        fresh: set[bytes] | None = None
+        try:
+            fresh = await self._accepted(admitted, now)
+        finally:
+            meter.settle(admitted, fresh)
         self._stores.tally.read(
-            batch.items, wanted, self._stores.clock(), batch.dropped, self.source.channel
+            batch.items,
+            admitted.addressed,
+            self._stores.clock(),
+            batch.dropped,
+            self.source.channel,
         )
         if batch.withdrawn:
-            await self._done(lambda: accepting.withdraw(batch.withdrawn, now))
+            withdraw = self._stores.accepting.withdraw
+            await self._done(lambda: withdraw(batch.withdrawn, now))
 
-    async def _take_each(self, wanted: Sequence[Addressed]) -> None:
+    async def _accepted(self, admitted: Admitted, now: datetime) -> set[bytes]:
+        """Hand to delivery what was admitted; return which deliveries are new."""
+        counters, addressed = self._counters, admitted.addressed
+        accepting, fresh = self._stores.accepting, set[bytes]()
+        if not addressed:
+            return fresh
+        noting = (fresh,) if admitted.owed else ()
+        try:
+            counters.delivered += await self._done(
+                lambda: accepting.accept(addressed, now, *noting)
+            )
+        except CrawlfleetError:
+            await self._accept_each(addressed, noting)
+        counters.accepted((one.item.published_at for one in addressed), self._stores.clock())
+        return fresh
+
+    async def _accept_each(
+        self, addressed: Sequence[Addressed], noting: tuple[set[bytes], ...]
+    ) -> None:
         """Hand on one by one what no store takes at once: a single item is to be dropped."""
-        for one in wanted:
+        for one in addressed:
             try:
-                accept = partial(self._stores.accepting.accept, [one], self._stores.clock())
-                self._counters.delivered += await self._done(accept)
+                accept = self._stores.accepting.accept
+                done = partial(accept, [one], self._stores.clock(), *noting)
+                self._counters.delivered += await self._done(done)
             except CrawlfleetError as error:
                 self._counters.dropped[UNSTORABLE] += 1
                 log.warning(
@@ -211,25 +248,29 @@ class SourceReader:
                     extra={"channel": self.source.channel, "reason": type(error).__name__},
                 )
 
-    def _matched(self, items: Sequence[StreamItem]) -> list[Addressed]:
+    def _matched(self, items: Sequence[StreamItem]) -> list[Wanted]:
         is_taking: dict[str, bool] = {}
         now, found = self._stores.clock(), []
-        for item in items:
+        for place, item in enumerate(items):
             ids = self._matcher.match(item.seen)
             for one in ids:
                 if one not in is_taking:
                     is_taking[one] = is_active(self._receiving[one].active, now)
-            subscribers = tuple(self._receiving[one].subscriber for one in ids if is_taking[one])
-            if subscribers:
-                found.append(Addressed(item=item, subscribers=subscribers))
+            takers = [self._receiving[one].taker for one in ids if is_taking[one]]
+            if takers:
+                found.append(Wanted(item, takers, place))
         return found
 
     async def _done(self, call: Callable[[], T]) -> T:
+        """Do something with a store, as :meth:`_tried`; it blocks."""
+        return await self._tried(lambda: asyncio.to_thread(call))
+
+    async def _tried(self, call: Callable[[], Awaitable[T]]) -> T:
         """Do something with a store, again until it answers; end when the channel is lost."""
         pause = AGAIN_SECONDS
         while True:
             try:
-                return await asyncio.to_thread(call)
+                return await call()
             except StoreUnavailableError:
                 if not self.is_reading:
                     raise _EndedError from None

@@ -20,7 +20,8 @@ _P95: Final = 0.95
 class ChannelReport(msgspec.Struct, frozen=True, kw_only=True):
     """Figures of a channel since its reader's process began; lags are of its latest items.
 
-    ``matched`` are items that a subscriber wants, ``delivered`` deliveries that are new.
+    ``matched`` are items that a subscriber wants, ``delivered`` deliveries that are new. Where the
+    channel's own quota is used up ``stopped`` says so.
     """
 
     read: int
@@ -38,6 +39,7 @@ class ChannelReport(msgspec.Struct, frozen=True, kw_only=True):
     last_fault_at: datetime | None
     is_refused: bool
     lag_p95_seconds: float | None
+    stopped: str = ""
 
 
 class ChannelCounters:
@@ -76,7 +78,7 @@ class ChannelCounters:
         self.faults[end] += 1
         self.last_fault, self.last_fault_at, self._last_end = message, now, end
 
-    def report(self, *, subscriptions: int, connections: int) -> ChannelReport:
+    def report(self, *, subscriptions: int, connections: int, stopped: str = "") -> ChannelReport:
         """Return the figures; ``connections`` are those that are read now."""
         lags = sorted(self._lags)
         return ChannelReport(
@@ -95,4 +97,5 @@ class ChannelCounters:
             last_fault_at=self.last_fault_at,
             is_refused=self._last_end == End.REFUSED,
             lag_p95_seconds=lags[int(len(lags) * _P95)] if lags else None,
+            stopped=stopped,
         )

@@ -9,6 +9,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Final
 
 from crawlfleet.kernel.errors import CrawlfleetError, StoreError, StoreUnavailableError
@@ -19,8 +20,10 @@ from crawlfleet.streams.delivery.mongo.accepting import MongoAccepting
 from crawlfleet.streams.filters import Filter
 from crawlfleet.streams.items import Batch, Reader, StreamItem
 from crawlfleet.streams.matching import Matcher
-from crawlfleet.streams.reading.channel import AGAIN_SECONDS, UNSTORABLE, Receiving
+from crawlfleet.streams.reading.channel import AGAIN_SECONDS, UNSTORABLE
+from crawlfleet.streams.reading.closing import Closing, Conditions, Receiving
 from crawlfleet.streams.reading.counters import ChannelCounters, ChannelReport
+from crawlfleet.streams.reading.metering import OVER_QUOTA, Admitted, Metering, Wanted
 from crawlfleet.streams.reading.runner import Terms, receiving_of
 from crawlfleet.streams.subscriptions.models import (
     Seen,
@@ -49,17 +52,23 @@ class FeedRunner:
         accepting: MongoAccepting,
         clock: Clock,
         terms: Callable[[], Terms],
+        meter: Metering,
+        closing: Closing | None = None,
         look_seconds: float = LOOK_SECONDS,
         tally: Tally | None = None,
     ) -> None:
         self._subscriptions, self._accepting = subscriptions, accepting
         self._clock = clock
         self._terms, self._look_seconds = terms, look_seconds
+        self._meter, self._closing = meter, closing or Closing()
         self._revision: str | None = None
         self._seen: Seen | None = None
         self._known: dict[str, Subscription] = {}
         self._matcher = Matcher()
+        self._matched_for: frozenset[str] = frozenset()
+        self._filters: dict[str, Filter] = {}
         self._receiving: dict[str, Receiving] = {}
+        self._conditions: dict[str, Conditions] = {}
         #: The subscriptions to each feed.
         self._of: Mapping[str, Collection[str]] = {}
         self._counters = ChannelCounters(clock())
@@ -92,9 +101,14 @@ class FeedRunner:
             log.warning("changes of subscriptions cannot be read", extra={"reason": str(error)})
             is_changed = False
         terms = self._terms()
-        if is_changed or terms.revision != self._revision:
+        is_changed |= terms.revision != self._revision
+        if is_changed:
             self._revision = terms.revision
-            self._plan(terms)
+            self._read(terms)
+        # Of what a quota keeps ledgers are asked.
+        look = partial(self._closing.look, self._conditions, self._clock())
+        if await asyncio.to_thread(look) or is_changed:
+            self._plan()
 
     def report(self) -> ChannelReport:
         """Return the figures of all feeds together."""
@@ -115,8 +129,8 @@ class FeedRunner:
         self._known, self._seen = known, seen
         return is_changed
 
-    def _plan(self, terms: Terms) -> None:
-        """Match from now on for the subscriptions that are known, and served."""
+    def _read(self, terms: Terms) -> None:
+        """Read what subscriptions ask for, of those that are served."""
         filters: dict[str, Filter] = {}
         receiving: dict[str, Receiving] = {}
         of: dict[str, set[str]] = defaultdict(set)
@@ -124,7 +138,8 @@ class FeedRunner:
             if one.content.kind is not StreamKind.RSS or not terms.serves(one):
                 continue
             try:
-                filters[key], receiving[key] = one.content.parsed(), receiving_of(one)
+                filters[key] = one.content.parsed()
+                receiving[key] = receiving_of(one, terms.limits(one))
             except CrawlfleetError as error:
                 filters.pop(key, None)
                 extra = {"subscription": key, "reason": str(error)}
@@ -132,12 +147,21 @@ class FeedRunner:
                 continue
             for feed in one.content.channels:
                 of[feed].add(key)
-        for gone in self._receiving.keys() - receiving.keys():
-            self._matcher.drop(gone)
-        self._matcher.put_all(filters)
-        self._receiving = receiving
+        self._filters, self._receiving = filters, receiving
+        self._conditions = {key: one.conditions for key, one in receiving.items()}
         if of != self._of:
             self._of = dict(of)
+
+    def _plan(self) -> None:
+        """Match from now on for all that is not left out now.
+
+        Feeds are read on for it, so that what comes meanwhile is no news when it is back.
+        """
+        wanted = {key: one for key, one in self._filters.items() if key not in self._closing}
+        for gone in self._matched_for - wanted.keys():
+            self._matcher.drop(gone)
+        self._matcher.put_all(wanted)
+        self._matched_for = frozenset(wanted)
 
     async def _take(self, batch: Batch, ends: Callable[[], bool]) -> bool:
         """Hand a batch to delivery; False where it was not taken before the end."""
@@ -145,16 +169,38 @@ class FeedRunner:
         counters.came(batch, self._clock())
         wanted = self._matched(batch.items)
         counters.matched += len(wanted)
-        parts: list[Sequence[Addressed]] = [wanted] if wanted else []
+        while True:
+            try:
+                admitted = await self._meter.admit(len(batch.items), wanted)
+                break
+            except StoreUnavailableError:
+                if ends():
+                    return False
+                await asyncio.sleep(AGAIN_SECONDS)
+        if admitted.dropped:
+            counters.dropped[OVER_QUOTA] += admitted.dropped
+        fresh: set[bytes] | None = None
+        try:
+            fresh = await self._accepted(admitted, ends)
+        finally:
+            self._meter.settle(admitted, fresh)
+        self._tally.read(batch.items, admitted.addressed, self._clock())
+        return fresh is not None
+
+    async def _accepted(self, admitted: Admitted, ends: Callable[[], bool]) -> set[bytes] | None:
+        """Hand to delivery what was admitted; return what is new, None where it came to an end."""
+        counters, fresh, addressed = self._counters, set[bytes](), admitted.addressed
+        noting = (fresh,) if admitted.owed else ()
+        parts: list[Sequence[Addressed]] = [addressed] if addressed else []
         while parts:
             part = parts.pop()
             try:
                 counters.delivered += await asyncio.to_thread(
-                    self._accepting.accept, part, self._clock()
+                    self._accepting.accept, part, self._clock(), *noting
                 )
             except StoreUnavailableError:
                 if ends():
-                    return False
+                    return None
                 parts.append(part)
                 await asyncio.sleep(AGAIN_SECONDS)
             except CrawlfleetError as error:
@@ -165,18 +211,17 @@ class FeedRunner:
                 counters.dropped[UNSTORABLE] += 1
                 extra = {"channel": part[0].item.channel, "reason": type(error).__name__}
                 log.warning("an item cannot be stored", extra=extra)
-        self._tally.read(batch.items, wanted, self._clock())
-        if wanted:
-            counters.accepted((one.item.published_at for one in wanted), self._clock())
-        return True
+        if addressed:
+            counters.accepted((one.item.published_at for one in addressed), self._clock())
+        return fresh
 
-    def _matched(self, items: Sequence[StreamItem]) -> list[Addressed]:
+    def _matched(self, items: Sequence[StreamItem]) -> list[Wanted]:
         """Find who wants the items, of those who subscribe to their feeds."""
         now, found = self._clock(), []
-        for item in items:
+        for place, item in enumerate(items):
             of = self._of.get(item.channel, ())
             wanting = (self._receiving[one] for one in self._matcher.match(item.seen) if one in of)
-            subscribers = tuple(one.subscriber for one in wanting if is_active(one.active, now))
-            if subscribers:
-                found.append(Addressed(item=item, subscribers=subscribers))
+            takers = [one.taker for one in wanting if is_active(one.active, now)]
+            if takers:
+                found.append(Wanted(item, takers, place))
         return found

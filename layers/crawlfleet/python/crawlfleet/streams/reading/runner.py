@@ -7,22 +7,26 @@ lease after that has died.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from crawlfleet.config.documents.streams import Channel
 from crawlfleet.fleet.models import WorkerStatus
+from crawlfleet.fleet.quotas.models import Limit
 from crawlfleet.fleet.redis.registry import RedisWorkers
 from crawlfleet.kernel.errors import CrawlfleetError, StoreError
 from crawlfleet.streams import sources
 from crawlfleet.streams.delivery.models import Subscriber
 from crawlfleet.streams.items import Reader
-from crawlfleet.streams.reading.channel import Receiving, SourceReader, Stores
+from crawlfleet.streams.reading.channel import SourceReader, Stores
+from crawlfleet.streams.reading.closing import Closing, Conditions, Receiving
 from crawlfleet.streams.reading.counters import ChannelCounters, ChannelReport
+from crawlfleet.streams.reading.metering import Taker
 from crawlfleet.streams.reading.plan import Planned, owned, planned
 from crawlfleet.streams.sources import Source
 from crawlfleet.streams.subscriptions.models import Seen, Subscription, after
@@ -43,10 +47,15 @@ OpenReader = Callable[[str, Channel, Callable[[], Planned], Callable[[str, str],
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """The terms of a configuration: its channels, and whom it lets have items of them."""
+    """The terms of a configuration: its channels, and whom it lets have items of them.
+
+    ``limits`` are the quotas that a subscription is under, ``ceilings`` those of a channel.
+    """
 
     channels: Mapping[str, Channel]
     serves: Callable[[Subscription], bool] = lambda _: True
+    limits: Callable[[Subscription], tuple[Limit, ...]] = lambda _: ()
+    ceilings: Callable[[str], tuple[Limit, ...]] = lambda _: ()
     revision: str = ""
 
 
@@ -63,6 +72,7 @@ class StreamRunner:
         terms: Callable[[], Terms],
         open_reader: OpenReader,
         status: WorkerStatus = NO_STATUS,
+        closing: Closing | None = None,
     ) -> None:
         self._worker, self._status = worker, status
         self._subscriptions, self._workers, self._stores = subscriptions, workers, stores
@@ -70,8 +80,12 @@ class StreamRunner:
         self._seen: Seen | None = None
         self._known: dict[str, Subscription] = {}
         self._standing = Terms(channels={})
-        self._planned: dict[Source, Planned] = {}
+        self._asked: dict[str, sources.Subscription] = {}
         self._receiving: dict[str, Receiving] = {}
+        #: The conditions of all subscriptions, and of all channels, as :func:`key_of` names them.
+        self._conditions: dict[str, Conditions] = {}
+        self._closing = closing or Closing()
+        self._planned: dict[Source, Planned] = {}
         self._living: list[str] = []
         self._reading: dict[Source, tuple[SourceReader, Channel, asyncio.Task[None]]] = {}
         self._ending: set[asyncio.Task[None]] = set()
@@ -107,6 +121,10 @@ class StreamRunner:
         is_other = (terms.revision, terms.channels) != (before.revision, before.channels)
         if is_changed or is_other:
             self._standing = terms
+            self._read()
+        # Of what a quota keeps ledgers are asked.
+        look = partial(self._closing.look, self._conditions, self._stores.clock())
+        if await asyncio.to_thread(look) or is_changed or is_other:
             self._plan()
         with suppress(StoreError):
             self._living = await asyncio.to_thread(self._beat)
@@ -120,6 +138,7 @@ class StreamRunner:
             found[name] = counters.report(
                 subscriptions=sum(one.subscriptions for one in readers),
                 connections=sum(one.is_reading for one in readers),
+                stopped=self._closing.over.get(key_of(name), ""),
             )
         return found
 
@@ -140,35 +159,50 @@ class StreamRunner:
         # Starts that are under way read nothing yet.
         return self._workers.staying(now)
 
-    def _plan(self) -> None:
-        asked: list[sources.Subscription] = []
-        receiving: dict[str, Receiving] = {}
+    def _read(self) -> None:
+        """Read what subscriptions ask for, and on which conditions."""
+        self._asked, self._receiving, conditions = {}, {}, {}
+        channels = self._standing.channels
+        for name, channel in channels.items():
+            limits = self._standing.ceilings(name)
+            conditions[key_of(name)] = Conditions(None, limits, channel.price)
         for key, one in self._known.items():
-            channel = one.content.channel
-            if channel is None or not self._standing.serves(one):
+            channel_name = one.content.channel or ""
+            if channel_name not in channels or not self._standing.serves(one):
                 continue
             try:
-                wanted, receiving[key] = one.content.parsed(), receiving_of(one)
+                wanted = one.content.parsed()
+                price, limits = channels[channel_name].price, self._standing.limits(one)
+                self._receiving[key] = receiving_of(one, limits, price)
             except CrawlfleetError as error:
                 extra = {"subscription": key, "reason": str(error)}
                 log.warning("a subscription cannot be read for", extra=extra)
                 continue
-            asked.append(sources.Subscription(id=key, channel=channel, filter=wanted))
+            conditions[key] = self._receiving[key].conditions
+            asked = sources.Subscription(id=key, channel=channel_name, filter=wanted)
+            self._asked[key] = asked
+        self._conditions = conditions
+
+    def _plan(self) -> None:
+        """Plan sources for all that is not left out now."""
         filtering = {
             name: channel.filter_parameter is not None
             for name, channel in self._standing.channels.items()
+            if key_of(name) not in self._closing
         }
-        self._planned, self._receiving = planned(asked, filtering), receiving
+        asked = (one for key, one in self._asked.items() if key not in self._closing)
+        self._planned = planned(asked, filtering)
 
     def _apply(self) -> None:
         mine = owned(self._planned, self._worker, self._living)
         for source, (reader, channel, task) in list(self._reading.items()):
             if task.done():
                 self._end(source, task)
-            elif source not in mine or self._standing.channels[source.channel] != channel:
+            elif source not in mine or self._standing.channels[source.channel].asked != channel:
                 self._stop(source)
             else:
-                reader.update(self._planned[source], self._receiving)
+                bought = self._conditions[key_of(source.channel)]
+                reader.update(self._planned[source], self._receiving, bought)
         for source in sorted(mine - self._reading.keys()):
             self._begin(source)
 
@@ -191,9 +225,15 @@ class StreamRunner:
             return self._open_reader(source.channel, channel, planned_now, tell)
 
         reader = SourceReader(
-            wanted, self._receiving, open_reader, self._stores, self._worker, counters
+            wanted,
+            self._receiving,
+            self._conditions[key_of(source.channel)],
+            open_reader,
+            self._stores,
+            self._worker,
+            counters,
         )
-        self._reading[source] = reader, channel, asyncio.ensure_future(reader.run())
+        self._reading[source] = reader, channel.asked, asyncio.ensure_future(reader.run())
 
     def _stop(self, source: Source) -> None:
         reader, _, task = self._reading.pop(source)
@@ -210,9 +250,15 @@ class StreamRunner:
             log.error("the reader of a channel has ended", extra=extra, exc_info=None)
 
 
-def receiving_of(one: Subscription) -> Receiving:
+def key_of(channel: str) -> str:
+    """Return the key of a channel's conditions, among those of subscriptions."""
+    return f"channel {channel}"
+
+
+def receiving_of(one: Subscription, limits: Sequence[Limit] = (), price: int = 0) -> Receiving:
     """Return what readers need of a subscription; raises InvalidRequestError for a bad target."""
     deliver = one.content.deliver
     target = target_of(deliver.named) if deliver is not None else None
     who = Subscriber(tenant=one.tenant, biz=one.biz, name=one.name, target=target)
-    return Receiving(who, one.content.active)
+    its = Conditions(one.content.active, tuple(limits), price)
+    return Receiving(Taker(one.id, who, its.limits), its)

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import Meta
 
-from crawlfleet.config.documents.quota import UserName
+from crawlfleet.config.documents.quota import Quotas, UserName
 from crawlfleet.kernel.validation import Document, StoreName, Words
 from crawlfleet.streams import parsing
 from crawlfleet.streams.filters import Filter
@@ -107,7 +107,8 @@ class Content(Document, frozen=True, kw_only=True):
 
     ``filter`` is text of the language of filters. ``feeds`` are of the kind ``rss``, ``channel`` is
     of the other kinds. ``user`` is whom the tenant has it for. Without ``deliver`` items are kept
-    as records and pushed nowhere; without ``active`` they are taken at any time.
+    as records and pushed nowhere; without ``active`` they are taken at any time. ``quotas`` are the
+    most that it takes, in items or US dollars: then it takes none until the next day or month.
     """
 
     kind: StreamKind
@@ -117,6 +118,7 @@ class Content(Document, frozen=True, kw_only=True):
     user: UserName | None = None
     deliver: Deliver | None = None
     active: Active | None = None
+    quotas: Quotas = ()
 
     @property
     def digest(self) -> str:

@@ -1,7 +1,7 @@
 """Manage subscriptions (SPEC.md D3, D5): put, get, list and end them, try their filters."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import asdict, replace
 
 from crawlfleet.config.documents.biz import Tree
+from crawlfleet.config.documents.quota import QuotaUnit, written
 from crawlfleet.config.documents.streams import ChannelKind
 from crawlfleet.config.lookup import biz_of, ceilings_of, is_suspended
+from crawlfleet.fleet.quotas.models import Limit, Standing, limits_of_subscription
 from crawlfleet.kernel.errors import (
     InvalidRequestError,
     NotFoundError,
@@ -46,6 +48,8 @@ class SubscriptionState(StrEnum):
     ACTIVE = "active"
     #: It is none of its hours.
     RESTING = "resting"
+    #: A quota is used up.
+    OVER_QUOTA = "over-quota"
     #: The stage has no channel of its name and kind any more.
     NO_CHANNEL = "no-channel"
     #: The tenant is suspended, or the biz is gone.
@@ -82,15 +86,40 @@ def state_of(tree: Tree, subscription: Subscription, now: datetime) -> Subscript
 
 
 def is_served(tree: Tree, subscription: Subscription, now: datetime) -> bool:
-    """Tell whether sources are read for a subscription: of one that rests they are, too."""
+    """Tell whether a subscription is served, at its hours and within its quotas."""
     return state_of(tree, subscription, now) not in _UNSERVED
+
+
+def price_of(tree: Tree, content: Content) -> int:
+    """Return the price of an item in nano-dollars; those of feeds cost nothing."""
+    channel = tree.stage.streams.channels.get(content.channel or "")
+    return 0 if channel is None else channel.price
+
+
+def limits_of(tree: Tree, one: Subscription) -> tuple[Limit, ...]:
+    """Return every quota that items for a subscription are under; of money, where they cost any."""
+    found = limits_of_subscription(
+        tree, one.tenant, one.biz, one.name, one.content.user, one.content.quotas
+    )
+    price = price_of(tree, one.content)
+    return tuple(limit for limit in found if price or limit.quota.unit is not QuotaUnit.USD)
+
+
+def kept_by(standings: Iterable[Standing], price: int) -> Standing | None:
+    """Return the quota that leaves no room for an item of a price; None where all do."""
+    for standing in standings:
+        is_money = standing.limit.quota.unit is QuotaUnit.USD
+        own = replace(standing, least=max(1, price)) if is_money else standing
+        if own.is_used_up:
+            return own
+    return None
 
 
 def problems_of(tree: Tree, tenant: str, name: str, fields: Mapping[str, Any]) -> list[Problem]:
     """Find what is wrong with the name of a subscription, and with its fields that are given."""
     found = problems_with(fields, channels_of(tree), targets_of(tree, tenant))
     if not found:
-        found += _unfit(tree, fields)
+        found += (*_unfit(tree, fields), *_too_small(tree, fields))
     if not _NAME.match(name):
         wrong = "must be 1 to 32 of a-z, 0-9 and -, beginning with a letter"
         found.insert(0, Problem("name", wrong))
@@ -109,6 +138,16 @@ def _unfit(tree: Tree, fields: Mapping[str, Any]) -> tuple[Problem, ...]:
     except InvalidRequestError as error:
         return error.problems
     return ()
+
+
+def _too_small(tree: Tree, fields: Mapping[str, Any]) -> Iterable[Problem]:
+    """Find quotas of money that are too small for one item of the channel."""
+    channel = tree.stage.streams.channels.get(fields.get("channel") or "")
+    price = 0 if channel is None else channel.price
+    for index, quota in enumerate(fields.get("quotas") or ()):
+        if quota.unit is QuotaUnit.USD and quota.amount < price:
+            said = f"is less than one item of the channel costs ({written(quota.unit, price)})"
+            yield Problem(f"quotas[{index}].most", said)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from crawlfleet.config.documents.quota import STREAM_UNITS, AtLimit, Quota
 from crawlfleet.kernel.errors import InvalidRequestError, Problem
 from crawlfleet.kernel.urls import problem_with
 from crawlfleet.kernel.validation import named
@@ -40,6 +41,20 @@ def problems_with(
     if active is not None and not is_zone(active.time_zone):
         wrong = f"is no time zone of the IANA database ({active.time_zone}), such as Europe/Berlin"
         found.append(Problem("active.time_zone", wrong))
+    return found + _of_quotas(fields.get("quotas") or ())
+
+
+def _of_quotas(quotas: Sequence[Quota]) -> list[Problem]:
+    found, seen = [], set()
+    for index, quota in enumerate(quotas):
+        at = f"quotas[{index}]"
+        if quota.unit not in STREAM_UNITS:
+            found.append(Problem(f"{at}.unit", f"is {quota.unit}, but streams have items and usd"))
+        if quota.at_limit is AtLimit.END:
+            found.append(Problem(f"{at}.at_limit", "is end, but a subscription always waits"))
+        if (quota.unit, quota.per) in seen:
+            found.append(Problem(at, f"says {quota.unit} per {quota.per} a second time"))
+        seen.add((quota.unit, quota.per))
     return found
 
 

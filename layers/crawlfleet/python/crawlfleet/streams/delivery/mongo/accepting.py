@@ -55,16 +55,20 @@ class MongoAccepting:
         self._outbox = Outbox(nodes)
         self._life = life
 
-    def accept(self, batch: Sequence[Addressed], now: datetime) -> int:
+    def accept(
+        self, batch: Sequence[Addressed], now: datetime, fresh: set[bytes] | None = None
+    ) -> int:
         """Store items and their deliveries; return how many deliveries are new.
 
-        Items without subscribers are not stored.
+        Items without subscribers are not stored. To ``fresh`` the keys of deliveries are added that
+        are new, those of a call that fails included: whoever repeats it knows all of them.
 
         Raises:
             StoreUnavailableError: not all of it is sure to be stored; repeat the call.
         """
         wanted = [one for one in batch if one.subscribers]
-        return sum(self._accept(part, now) for part in chunks(wanted, _ITEMS_AT_ONCE))
+        noted = set[bytes]() if fresh is None else fresh
+        return sum(self._accept(part, now, noted) for part in chunks(wanted, _ITEMS_AT_ONCE))
 
     def withdraw(self, withdrawn: Sequence[Withdrawn], now: datetime) -> int:
         """Delete items and have their receivers told; return how many deliveries that concerns.
@@ -74,27 +78,27 @@ class MongoAccepting:
         """
         return sum(self._withdraw(one, now) for one in withdrawn)
 
-    def _accept(self, part: Sequence[Addressed], now: datetime) -> int:
+    def _accept(self, part: Sequence[Addressed], now: datetime, fresh: set[bytes]) -> int:
         outbox, expires_at = self._outbox, now + self._life
         items = {item_key(one.item.channel, one.item.id): one.item for one in part}
         with border(_SECONDS):
             keys = [Binary(key) for key in items]
             look = outbox.items.find({"_id": {"$in": keys}}, ["withdrawn_at", "expires_at"])
             known = {bytes(one["_id"]): one for one in look}
-            fresh = [
+            added_items = [
                 _document(key, item, now, expires_at)
                 for key, item in items.items()
                 if key not in known
             ]
-            if fresh:
+            if added_items:
                 with tolerating_duplicates():
-                    outbox.items.insert_many(fresh, ordered=False)
+                    outbox.items.insert_many(added_items, ordered=False)
             gone = {key for key, one in known.items() if "withdrawn_at" in one}
             receivers: dict[bytes, tuple[str, Target]] = {}
             deliveries = _deliveries(part, gone, receivers, now, expires_at)
             added, woken = 0, set[bytes]()
             for some in chunks(deliveries):
-                count, waiting = self._add(some, known)
+                count, waiting = self._add(some, known, fresh)
                 added += count
                 woken.update(waiting)
             self._keep_longer(
@@ -104,7 +108,9 @@ class MongoAccepting:
             outbox.wake({key: receivers[key] for key in woken & receivers.keys()}, now)
         return added
 
-    def _add(self, some: list[Document], known: dict[bytes, Document]) -> tuple[int, set[bytes]]:
+    def _add(
+        self, some: list[Document], known: dict[bytes, Document], fresh: set[bytes]
+    ) -> tuple[int, set[bytes]]:
         """Insert those deliveries that are not there; return how many, and receivers to wake.
 
         Repeats are looked for, and not tried. The receivers of those that wait are to be woken,
@@ -120,8 +126,11 @@ class MongoAccepting:
             some = [one for one in some if bytes(one["_id"]) not in there]
         if not some:
             return 0, waiting
+        keys = [bytes(one["_id"]) for one in some]
+        fresh.update(keys)
         with tolerating_duplicates() as there_already:
             self._outbox.deliveries.insert_many(some, ordered=False)
+        fresh.difference_update(keys[place] for place in there_already.twins)
         waiting.update(bytes(one["receiver"]) for one in some if "receiver" in one)
         return len(some) - there_already.count, waiting
 

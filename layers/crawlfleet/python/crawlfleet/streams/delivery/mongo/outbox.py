@@ -140,9 +140,10 @@ class Outbox:
 
 
 class Duplicates:
-    """Counts documents of a write that were there already."""
+    """Counts documents of a write that were there already; ``twins`` have the places of some."""
 
     count = 0
+    twins: Sequence[int] = ()
 
 
 @contextmanager
@@ -156,7 +157,10 @@ def tolerating_duplicates() -> Iterator[Duplicates]:
             raise
         if error.details.get("writeConcernErrors"):
             raise
-        found.count = len(error.details["writeErrors"])
+        faults = error.details["writeErrors"]
+        found.count = len(faults)
+        by_key = {"_id": 1}
+        found.twins = [one["index"] for one in faults if one.get("keyPattern", by_key) != by_key]
 
 
 def chunks(values: Iterable[T], size: int = AT_ONCE) -> Iterator[list[T]]:
