@@ -26,9 +26,7 @@ from crawlfleet.fleet.quotas.models import (
     limits_of,
     limits_of_channel,
     limits_of_jobs,
-    limits_of_subscription,
     limits_of_tenant,
-    stated_limits,
     window_of,
 )
 from crawlfleet.fleet.quotas.money import worst_case

@@ -65,7 +65,7 @@ from crawlfleet.streams.parsing import (
     parse,
 )
 from crawlfleet.streams.reading.channel import Stores
-from crawlfleet.streams.reading.closing import Closing, Conditions
+from crawlfleet.streams.reading.closing import Closing
 from crawlfleet.streams.reading.counters import ChannelCounters
 from crawlfleet.streams.reading.metering import Metering, Taker, Wanted
 from crawlfleet.streams.reading.mongo import MongoCursors

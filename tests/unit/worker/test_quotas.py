@@ -182,4 +182,4 @@ def test_a_failed_download_is_a_request_and_one_that_waits_is_none(world):
 
 @pytest.mark.parametrize("unit", list(QuotaUnit))
 def test_a_use_has_an_amount_of_each_unit(unit):
-    assert Use(requests=1, records=1, bytes=1, usd=1).of(unit) == 1
+    assert Use(requests=1, records=1, bytes=1, usd=1, items=1).of(unit) == 1
