@@ -43,7 +43,7 @@ def test_options_go_before_the_file(tmp_path):
     [
         (["--ceiling", "in_flight"], "in_flight=500"),
         (["--ceiling", "in_flight=many"], "in_flight=500"),
-        (["--quota", "pages=5"], "is requests, records or bytes"),
+        (["--quota", "pages=5"], "is requests, records, bytes or items"),
         (["--quota", "requests=5", "--unlimited"], "contradict"),
         ([], "say what is to change"),
     ],

@@ -11,14 +11,13 @@ import msgspec
 from crawlfleet.cli import console
 from crawlfleet.cli.console import Exit
 from crawlfleet.cli.spending.quotas import quota_of, quota_text
+from crawlfleet.cli.streams.verdicts import show_explained, show_tried
 from crawlfleet.cli.terminal import say
 from crawlfleet.kernel.errors import InvalidRequestError, Problem
 
 if TYPE_CHECKING:
     from crawlfleet.sdk import (
         Client,
-        ExplainedItem,
-        ItemVerdict,
         Subscription,
         SubscriptionFigures,
         TakenItem,
@@ -254,7 +253,7 @@ def try_filter(
         which = "--items: there is no item in it" if stored is None else "no item is stored yet"
         raise click.UsageError(which)
     if not as_json:
-        _show_tried(tried)
+        show_tried(tried)
         taken = sum(one.taken for _, one in tried)
         console.note(f"{canonical} takes {taken:,} of {console.counted(len(tried), 'item')}")
     return Exit.FINE
@@ -276,7 +275,7 @@ def explain(
     makes of it.
     """
     found = fleet.explain_item(biz, item, channel=channel, subscription=name)
-    return console.answer(found, as_json, _show_explained)
+    return console.answer(found, as_json, show_explained)
 
 
 def _stored(fleet: "Client", biz: str, count: int) -> Iterator[bytes]:
@@ -386,44 +385,6 @@ def _hours(found: "Subscription") -> Iterator[str]:
         yield f"{days} {each['begins']}-{each['ends']} {active['time_zone']}"
 
 
-def _show_tried(tried: "Sequence[tuple[int, TriedItem]]") -> None:
-    rows = [
-        (
-            *(line, one.id, one.taken, " ".join(one.found)),
-            *(" ".join(one.missing), " ".join(one.excluded_by)),
-        )
-        for line, one in tried
-    ]
-    columns = ["line>", "id", "taken", "found", "missing", "excluded by"]
-    console.draw_table(columns, rows)
-
-
-def _show_explained(found: "ExplainedItem") -> None:
-    text = " ".join((found.title or found.text).split())
-    facts = [
-        ("item", found.item),
-        ("channel", found.channel),
-        ("text", text[:200]),
-        ("author", found.author),
-        ("published", console.moment(found.published_at)),
-        ("read", console.moment(found.received_at)),
-        ("withdrawn", console.moment(found.withdrawn_at) if found.withdrawn_at else None),
-    ]
-    rows = [fact for fact in facts if fact[1] not in (None, "")]
-    console.draw_table(["field", "value"], rows, apart=True)
-    columns = ["subscription", "taken", "found", "missing", "excluded by", "delivery"]
-    verdicts = [
-        (
-            *(one.subscription, one.taken, " ".join(one.found), " ".join(one.missing)),
-            *(" ".join(one.excluded_by), "" if one.delivery is None else one.delivery.state),
-        )
-        for one in found.verdicts
-    ]
-    console.listing(columns, verdicts, [tuple(_said(one)) for one in found.verdicts])
-    if found.more:
-        console.note("there are further subscriptions: name one by --subscription")
-
-
 def _figures(seen: "SubscriptionFigures") -> Iterator[tuple[str, str | None]]:
     """Write what a subscription took, how late it was delivered, and what waits."""
     found = seen.figures
@@ -440,24 +401,3 @@ def _figures(seen: "SubscriptionFigures") -> Iterator[tuple[str, str | None]]:
     if seen.receiver_error:
         since = "" if seen.failing_since is None else f"since {console.moment(seen.failing_since)}"
         yield "receiver fails", f"{since}: {seen.receiver_error}".lstrip(": ")
-
-
-def _said(one: "ItemVerdict") -> Iterator[str]:
-    """Say in words what a table has no room for."""
-    if one.why:
-        yield one.why
-    if (at := one.delivery) is None:
-        return
-    where = ", ".join(f"{kind} {address}" for kind, address in at.target.items())
-    told = "the withdrawal " if at.withdrawal else ""
-    if at.state == "delivered":
-        yield f"{told}delivered to {where or 'its receiver'} at {console.moment(at.delivered_at)}"
-    elif at.state == "pending":
-        due = f", due {console.moment(at.due_at)}" if at.due_at else ""
-        yield f"{told}waits for {where or 'its receiver'}{due}"
-    elif at.state == "dead":
-        yield f"given up as {at.reason} at {console.moment(at.dead_at)}; message {at.id}"
-    else:
-        yield f"kept since {console.moment(at.accepted_at)}, as no target is named"
-    if at.error:
-        yield at.error
