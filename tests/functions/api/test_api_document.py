@@ -313,6 +313,8 @@ def _of_subscriptions(body: dict[str, Any]) -> dict[str, Any]:
     sensible = {**body, "kind": "rss", "filter": "climate -sport", "feeds": feeds}
     if body.get("active"):
         sensible["active"] = {**body["active"], "time_zone": "Europe/Berlin"}
+    if body.get("quotas"):
+        sensible["quotas"] = [{"unit": "items", "most": 500, "per": "day"}]
     others = {"channel", "deliver", "revision"}
     return {name: value for name, value in sensible.items() if name not in others}
 
