@@ -78,6 +78,7 @@ _MEASURED = {
     Path("functions/config/test_config_by_api.py"),
     Path("functions/config/test_config_by_cli.py"),
     Path("functions/fleet/test_fleet.py"),
+    Path("functions/fleet/test_gateway_tenants.py"),
     Path("functions/fleet/test_managed_tenants.py"),
     Path("functions/fleet/test_quotas.py"),
     Path("functions/fleet/test_removed_tenants.py"),

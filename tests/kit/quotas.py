@@ -35,4 +35,5 @@ from crawlfleet.fleet.quotas.purse import Purse, share_of
 from crawlfleet.fleet.quotas.redis import Exchange, RedisQuotaLedgers, ledger_keys
 from crawlfleet.fleet.quotas.reservation import Reservation
 from crawlfleet.fleet.quotas.service import QuotaLedgers, Wish
+from crawlfleet.fleet.quotas.terms import KnownTerms
 from crawlfleet.streams.subscriptions.service import limits_of as limits_of_items
