@@ -46,14 +46,14 @@ from crawlfleet.jobs.models import (
 from crawlfleet.jobs.mongo.lists import MongoJobReopening, MongoOrphanedJobs
 from crawlfleet.jobs.mongo.store import MongoJobs
 from crawlfleet.jobs.mongo.usage import MongoDemands
-from crawlfleet.jobs.orders import is_as_ordered, job_of, key_name
+from crawlfleet.jobs.orders import is_as_ordered, job_of, key_name, problems_of, rule_and_start
 from crawlfleet.jobs.redis import (
     ANNOUNCED_SECONDS,
     MOST_ANNOUNCED,
     Announced,
     RedisCancellations,
 )
-from crawlfleet.jobs.service import JobService, JobStarter
+from crawlfleet.jobs.service import JobService, JobStarter, wake_for
 from crawlfleet.jobs.sqs import HIDDEN_SECONDS, StartsQueue
 from crawlfleet.jobs.submitted import MOST_A_CALL, NOTED_SECONDS, SubmittedJobs
 from crawlfleet.jobs.usage import BATCH, GRACE, PEAKS, RunUsage, learn, together, usage_of

@@ -21,6 +21,8 @@ from crawlfleet.fleet.quotas.models import (
     Standing,
     Use,
     Window,
+    described,
+    for_tenant,
     limit_of,
     limits_at,
     limits_of,

@@ -8,7 +8,7 @@ import pytest
 
 from tests.functions.http import ask, submit
 from tests.kit.config import read_documents, write_tree
-from tests.kit.kernel import names
+from tests.kit.kernel import ConflictError, StoreConflictError, StoreUnavailableError, names
 from tests.kit.worlds.functions import STAGE, biz
 
 CONFIG = "/v1/config"
@@ -322,6 +322,64 @@ def test_nothing_is_written_where_the_version_before_cannot_be_kept(world):
         )
 
     assert read_documents(world.ssm, STAGE) == before
+
+
+def test_a_tenant_is_told_of_its_own_mistakes_and_not_of_those_of_others(world):
+    path = f"{docs(world, 'rival')}/rules/page"
+
+    wrong = change(world, path, {"fields": {"a": {"type": "none-such"}}}, key="rival")
+    broken = names.config_root(STAGE) + f"/{docs(world)}"
+    text = '{"collection": "secret of acme"}'
+    world.ssm.put_parameter(Name=broken, Value=text, Type="String", Overwrite=True)
+    of_others = change(world, path, {"fields": {"a": {"css": "p"}}}, key="rival")
+
+    assert wrong.status == 400
+    assert wrong.fields[0].startswith(f"{docs(world, 'rival')}: rules.page")
+    assert of_others.status == 409
+    assert "ask an operator" in of_others.text
+    assert "secret" not in of_others.text
+
+
+def test_of_two_who_change_it_at_once_one_is_asked_to_look_again(world, monkeypatch):
+    service = world.context().configuration
+    before = read_documents(world.ssm, STAGE)
+    path = docs(world)
+
+    def wanted(standing):
+        return {**standing, path: json.dumps(biz(description="New."))}
+
+    def beaten(*_given, **_more):
+        raise StoreConflictError("ssm", "another revision stands")
+
+    monkeypatch.setattr("crawlfleet.config.publishing.carry_out", beaten)
+    with pytest.raises(ConflictError, match="meanwhile"):
+        service.change(wanted, datetime.now(UTC), expected=None, tenant=None, note=None)
+    assert read_documents(world.ssm, STAGE) == before
+
+
+def test_what_is_written_is_in_force_though_its_version_cannot_be_kept(world):
+    service = world.context().configuration
+
+    class Once:
+        """Versions that are kept once, of the one before."""
+
+        kept = 0
+
+        def keep(self, *given):
+            self.kept += 1
+            if self.kept > 1:
+                raise StoreUnavailableError("mongodb", "no answer")
+
+    done = dataclasses.replace(service, versions=Once()).change(
+        lambda standing: {**standing, docs(world): json.dumps(biz(description="New."))},
+        datetime.now(UTC),
+        expected=None,
+        tenant=None,
+        note=None,
+    )
+
+    assert done.written
+    assert done.revision == revision(world)
 
 
 def test_a_rule_that_cannot_be_checked_is_not_put(world):

@@ -4,17 +4,23 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from tests.kit.config import Tenant, Tree
+from tests.kit.config import Channel, StreamTerms, Tenant, Tree
 from tests.kit.quotas import (
     Account,
+    AtLimit,
     JobTerms,
+    Limit,
     Quota,
     QuotaPeriod,
     QuotaUnit,
     Scope,
+    Standing,
+    described,
+    for_tenant,
     limit_of,
     limits_at,
     limits_of,
+    limits_of_channel,
     limits_of_jobs,
     limits_of_tenant,
     window_of,
@@ -81,3 +87,51 @@ def test_of_open_jobs_those_limits_are_found_whose_paths_are_asked_for():
     assert in_all != daily
     assert list(limits_of_jobs(tree, "acme", paths, of_open, NOW)) == [daily]
     assert asked == [("acme", "docs", ["june"])]
+
+
+def with_channel(item_usd: float) -> Tree:
+    items = Quota(unit=QuotaUnit.ITEMS, most=5, per=QuotaPeriod.DAY)
+    money = Quota(unit=QuotaUnit.USD, most=1.0)
+    wire = Channel(
+        kind="ndjson_stream", url="https://a.example", item_usd=item_usd, quotas=(items, money)
+    )
+    tree = make_tree()
+    stage = replace(tree.stage, streams=StreamTerms(channels={"wire": wire}))
+    return replace(tree, stage=stage)
+
+
+def test_a_channel_whose_items_cost_nothing_has_no_limit_of_money():
+    of_free, of_dear = (limits_of_channel(with_channel(usd), "wire") for usd in (0.0, 0.5))
+
+    assert [one.quota.unit for one in of_free] == [QuotaUnit.ITEMS]
+    assert [one.quota.unit for one in of_dear] == [QuotaUnit.ITEMS, QuotaUnit.USD]
+    assert limits_of_channel(make_tree(), "wire") == ()
+
+
+def test_an_item_needs_its_price_of_a_budget_and_says_so_once_that_is_not_left():
+    tree = with_channel(0.5)
+    items, money = limits_of_channel(tree, "wire")
+    window = window_of(QuotaPeriod.ALL, NOW)
+    spent = Standing(limit=money, window=window, used=600_000_000)
+
+    asked = for_tenant(spent, tree)
+
+    assert asked.least == 500_000_000
+    assert asked.is_used_up
+    assert "an item costs up to" in described(asked)
+    counted = Standing(limit=items, window=window_of(QuotaPeriod.DAY, NOW), used=5)
+    assert for_tenant(counted, tree) == counted
+    assert for_tenant(spent, make_tree()) == spent
+
+
+def test_a_limit_at_which_work_ends_says_what_becomes_of_it_and_which_use_is_in_doubt():
+    quota = Quota(unit=QuotaUnit.REQUESTS, most=9, at_limit=AtLimit.END)
+    limit = Limit(Account("acme", Scope.BIZ, "docs", quota.unit, quota.per), quota, "quotas[0]")
+    standing = Standing(
+        limit=limit, window=window_of(QuotaPeriod.ALL, NOW), used=8, in_doubt=1, held=1
+    )
+
+    said = described(standing)
+
+    assert "1 more count as used, whose workers died" in said
+    assert said.endswith("its requests end as dead letters; it goes on with a higher limit")

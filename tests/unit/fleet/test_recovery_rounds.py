@@ -202,3 +202,28 @@ def test_slow_queues_of_one_tenant_leave_others_their_part_of_a_round(
 
     assert took["acme"] >= 10.0
     assert took["default"] >= least
+
+
+def test_a_round_does_without_notes_and_former_pools_that_cannot_be_read(world):
+    submitted(world, 2, queue=Broken())
+    world.now += timedelta(seconds=30)
+    away = {"store": Failing(world.store, noted_unqueued=9), "pools": Failing(world.pools, known=9)}
+
+    assert run(world, **away).requeued == 2
+    assert any("noted_unqueued" in warning for warning in world.warnings)
+    assert any("known" in warning for warning in world.warnings)
+
+
+def test_a_note_that_cannot_be_forgotten_has_its_biz_looked_into_once_more(world):
+    many(world, 400)
+    submitted(world, 2, queue=Broken())
+    world.now += timedelta(seconds=30)
+    run(world, queue=Failing(world.queue, requeue=1))
+    world.now += timedelta(minutes=5)
+
+    run(world, store=Failing(world.store, forget_unqueued=1))
+    noted = world.store.noted_unqueued()
+    run(world)
+
+    assert noted != {}
+    assert world.store.noted_unqueued() == {}

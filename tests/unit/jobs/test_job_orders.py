@@ -5,8 +5,19 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
-from tests.kit.jobs import Job, JobOrder, JobState, is_as_ordered
-from tests.kit.spiders import Range, Start
+from tests.kit.jobs import (
+    Job,
+    JobOrder,
+    JobState,
+    is_as_ordered,
+    problems_of,
+    rule_and_start,
+    wake_for,
+)
+from tests.kit.quotas import Quota, QuotaUnit
+from tests.kit.spiders import LinkNeeds, Range, Start
+from tests.kit.worlds.doubles import Broken
+from tests.kit.worlds.memory import make_biz, make_tree
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 START = Start(urls=("https://example.org/",))
@@ -62,3 +73,31 @@ def test_a_job_with_several_values_in_a_place_is_known_by_all_of_them():
     assert is_as_ordered(job, replace(order, values={"kind": "new", **pages}))
     for values in ({"kind": "new"}, {"kind": "new", **pages, "zone": "n"}, pages):
         assert not is_as_ordered(job, replace(order, values=values))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        ({"quotas": (Quota(unit=QuotaUnit.ITEMS, most=5),)}, "quotas[0].unit: is items"),
+        ({"pool": "far"}, "pool: there is no pool 'far'"),
+        ({"link": LinkNeeds(test_url="ftp://example.org/")}, "link.test_url: "),
+        ({"segment": "week"}, "segment: "),
+    ],
+)
+def test_what_is_wrong_with_an_order_beside_its_start_is_named(wanted, told):
+    [found] = problems_of(replace(ORDER, **wanted), None, make_tree(), make_biz())
+
+    assert str(found).startswith(told)
+
+
+def test_an_order_without_a_rule_is_told_those_of_its_biz():
+    page = make_biz().rules["page"]
+    biz = make_biz(rules={"page": page, "list": page})
+
+    _, _, [problem] = rule_and_start(replace(ORDER, rule=None), None, biz)
+
+    assert str(problem) == "rule: is missing; this biz has: list, page"
+
+
+def test_nobody_is_woken_for_a_job_that_makes_no_tasks():
+    wake_for(JOB, Broken(), Broken())
