@@ -34,7 +34,9 @@ make() {
 }
 crawlfleet() { "$PYTHON" -m crawlfleet.cli "$@"; }
 python() { "$PYTHON" "$@"; }
-trap 'make down >&2; kill $(jobs -p) 2>/dev/null' EXIT
+# A job is a group of processes: what serves the book is a child of a shell of its own.
+set -m
+trap 'make down >&2; for job in $(jobs -p); do kill -- "-$job"; done' EXIT
 """
 
 
