@@ -86,6 +86,15 @@ def test_a_value_for_no_place_is_told_the_open_places():
     ]
 
 
+def test_a_value_for_urls_with_braces_is_told_that_a_pattern_has_places():
+    [problem] = bind(Start(urls=("https://a.example/{n}",)), {"n": "1"})[1]
+
+    assert str(problem) == (
+        "values.n: there is no such place to fill: URLs are taken as they are; "
+        "a `pattern` has places in braces"
+    )
+
+
 def test_urls_are_their_own_tasks():
     start = Start(urls=("https://a.example/{x}", "https://a.example/2"))
 

@@ -222,6 +222,8 @@ def bind(start: Start, given: Mapping[str, Filling]) -> tuple[Start, list[Proble
     """
     wanted = open_places(start)
     there = f"; its open places: {', '.join(wanted)}" if wanted else ": it leaves no place open"
+    if start.pattern is None:
+        there = ": URLs are taken as they are; a `pattern` has places in braces"
     problems = [
         Problem(f"values.{name}", f"there is no such place to fill{there}")
         for name in given
