@@ -4,7 +4,19 @@ import threading
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from tests.kit.incidents import Book, Bulletin, Desk, Incident, Life, Notification
+from msgspec.structs import replace
+
+from tests.kit.incidents import (
+    Acknowledgement,
+    Book,
+    Bulletin,
+    Desk,
+    Handling,
+    Incident,
+    Life,
+    Notification,
+    Silence,
+)
 from tests.kit.kernel import to_ms
 
 
@@ -16,6 +28,7 @@ class MemoryIncidentBook:
         self._past: dict[str, Incident] = {}
         self._desk = Desk()
         self._holder: tuple[str, datetime] | None = None
+        self._handlings: dict[str, Handling] = {}
         self._lock = threading.Lock()
 
     def acquire_lock(self, by: str, now: datetime, term: timedelta) -> bool:
@@ -66,6 +79,38 @@ class MemoryIncidentBook:
         ]
         found = [(place, each) for place, each in placed if before is None or place < before]
         return [each for _, each in sorted(found, key=lambda one: one[0], reverse=True)][:limit]
+
+    def open_one(self, tenants: Sequence[str] | None, name: str) -> Incident | None:
+        with self._lock:
+            found = [
+                each
+                for each in self._present.values()
+                if each.id == name
+                and each.opened_at is not None
+                and (tenants is None or each.place.tenant in tenants)
+            ]
+        return next(iter(found), None)
+
+    def handlings(self, keys: Iterable[str]) -> dict[str, Handling]:
+        with self._lock:
+            return {key: self._handlings[key] for key in keys if key in self._handlings}
+
+    def handle(self, incident: Incident, change: Acknowledgement | Silence) -> Handling:
+        name = "acknowledged" if isinstance(change, Acknowledgement) else "silenced"
+        with self._lock:
+            known = self._handlings.get(incident.key) or Handling(key=incident.key)
+            self._handlings[incident.key] = replace(known, **{name: change})
+            return self._handlings[incident.key]
+
+    def unsilence(self, incident: Incident, now: datetime) -> Handling | None:
+        with self._lock:
+            known = self._handlings.get(incident.key)
+            if known is None:
+                return None
+            ended = known.silence(now)
+            silenced = known.silenced if ended is None else replace(ended, until=now)
+            self._handlings[incident.key] = replace(known, acknowledged=None, silenced=silenced)
+            return self._handlings[incident.key]
 
 
 class MemoryNotifier:

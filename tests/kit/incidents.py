@@ -16,6 +16,13 @@ from crawlfleet.monitoring.incidents.capacity_checks import (
     unplaced_findings,
 )
 from crawlfleet.monitoring.incidents.detectors import evaluate, found_kinds, hosts_to_watch, unseen
+from crawlfleet.monitoring.incidents.handling import (
+    Acknowledgement,
+    HandledIncident,
+    Handling,
+    Silence,
+    handled,
+)
 from crawlfleet.monitoring.incidents.kinds import (
     ADVICE,
     RISING,
@@ -70,7 +77,10 @@ from crawlfleet.monitoring.incidents.notifications import owed_notifications as 
 from crawlfleet.monitoring.incidents.service import (
     PATIENCE,
     IncidentMonitor,
+    acknowledge,
     list_incidents,
+    silence,
+    unsilence,
 )
 from crawlfleet.monitoring.incidents.sns import SnsNotifier
 from crawlfleet.monitoring.incidents.store_checks import (

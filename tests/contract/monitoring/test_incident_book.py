@@ -10,7 +10,9 @@ from tests.kit.broken_servers import broken_server, closed_port
 from tests.kit.implementations import Backend, backend_over
 from tests.kit.incidents import (
     MOST,
+    Acknowledgement,
     Desk,
+    Handling,
     Incident,
     Kind,
     Life,
@@ -18,6 +20,7 @@ from tests.kit.incidents import (
     NotificationState,
     Place,
     Sent,
+    Silence,
     Word,
 )
 from tests.kit.kernel import StoreUnavailableError
@@ -217,6 +220,46 @@ def test_writing_does_not_touch_the_lock(books: Callable[[], MongoIncidentBook])
     assert books().read().desk == Desk(people=Sent(sent_at=(NOW,)))
 
 
+def test_an_incident_is_found_by_its_id_by_those_who_may_read_it(book: MongoIncidentBook):
+    book.write([an_incident(1), an_incident(2, opened_at=None, life=Life.SUSPECTED)], Desk())
+
+    assert book.open_one(["acme"], f"{1:024x}") == an_incident(1)
+    assert book.open_one(None, f"{1:024x}") == an_incident(1)
+    assert book.open_one(["rival", ""], f"{1:024x}") is None
+    assert book.open_one(None, f"{2:024x}") is None
+    assert book.open_one(None, "none") is None
+
+
+def test_a_handling_is_kept_by_what_is_wrong_and_taken_back(
+    books: Callable[[], MongoIncidentBook],
+):
+    one, other = an_incident(1), an_incident(2)
+    books().write([one, other], Desk())
+    said = Acknowledgement(by="acme", at=NOW, why="at it \N{SNOWMAN}", incident=one.id, returns=1)
+    quiet = Silence(by="ops", at=NOW, until=NOW + 2 * MINUTE)
+
+    assert books().handle(one, said) == Handling(key=one.key, acknowledged=said)
+    both = Handling(key=one.key, acknowledged=said, silenced=quiet)
+    assert books().handle(one, quiet) == both
+    assert books().handlings([one.key, other.key]) == {one.key: both}
+    assert books().handlings([]) == {}
+
+    ended = Silence(by="ops", at=NOW, until=NOW + MINUTE)
+    for now in (NOW + MINUTE, NOW + 2 * MINUTE):
+        assert books().unsilence(one, now) == Handling(key=one.key, silenced=ended)
+    assert books().unsilence(other, NOW) is None
+
+
+def test_a_later_handling_takes_the_place_of_an_earlier_one(book: MongoIncidentBook):
+    one = an_incident(1)
+    first = Silence(by="acme", at=NOW, until=NOW + MINUTE)
+    later = Silence(by="ops", at=NOW + MINUTE, why="longer", until=NOW + 9 * MINUTE)
+
+    book.handle(one, first)
+
+    assert book.handle(one, later) == Handling(key=one.key, silenced=later)
+
+
 @pytest.fixture
 def nodes(mongo_uri: str, tenant: str) -> Iterator[NodesOfOneTest]:
     """Yield nodes for tests that read the stored documents."""
@@ -233,6 +276,23 @@ def test_the_past_is_kept_for_three_months(nodes: NodesOfOneTest):
 
     assert indexes["ttl"]["key"] == [("over_at", 1)]
     assert indexes["ttl"]["expireAfterSeconds"] == 90 * 24 * 3600
+
+
+def test_handlings_are_forgotten_three_months_after_the_last_word(nodes: NodesOfOneTest):
+    MongoIncidentBook(nodes).handle(an_incident(), Silence(by="acme", at=NOW, until=NOW + MINUTE))
+    indexes = nodes.control("incident_handlings").index_information()
+
+    assert indexes["ttl"]["key"] == [("at", 1)]
+    assert indexes["ttl"]["expireAfterSeconds"] == 90 * 24 * 3600
+
+
+def test_a_handling_that_another_version_wrote_is_left_alone(
+    nodes: NodesOfOneTest, caplog: pytest.LogCaptureFixture
+):
+    nodes.control("incident_handlings").insert_one({"_id": "strange", "silenced": "of tomorrow"})
+
+    assert MongoIncidentBook(nodes).handlings(["strange"]) == {}
+    assert "a handling cannot be read" in caplog.text
 
 
 def test_what_another_version_wrote_is_left_alone(
@@ -271,6 +331,10 @@ def test_a_home_node_that_is_away_or_mute_is_reported_soon(server, tenant: str):
                 book.read,
                 lambda: book.write([an_incident()], Desk()),
                 lambda: book.release_lock("one"),
+                lambda: book.handlings(["one"]),
+                lambda: book.unsilence(an_incident(), NOW),
+                lambda: book.open_one(None, "one"),
+                lambda: book.handle(an_incident(), Silence(by="acme", at=NOW, until=NOW + MINUTE)),
             ):
                 with pytest.raises(StoreUnavailableError):
                     call()

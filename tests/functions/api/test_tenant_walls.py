@@ -13,8 +13,9 @@ CLOSED = [route for route in ROUTES if not route.open]
 OF_THE_FLEET = [route for route in CLOSED if route.path.startswith("/v1/fleet")]
 OF_A_BIZ = [route for route in CLOSED if "{biz}" in route.path and route not in OF_THE_FLEET]
 #: What asks for a place or a version of the configuration has one of its own for each tenant:
-#: test_config_by_api.py.
+#: test_config_by_api.py. So has what asks for an incident: monitoring/test_incidents.py.
 _ASKING = {"getConfigDocument", "diffConfigVersions", "changeConfig", "rollBackConfig"}
+_ASKING |= {"acknowledgeIncident", "silenceIncident", "unsilenceIncident"}
 OF_ALL_BIZS = [
     route for route in CLOSED if route not in OF_A_BIZ and route.operation not in _ASKING
 ]
@@ -28,6 +29,7 @@ SEED = {
     "tenant": "acme",
     "subscription": "a",
     "delivery": "0" * 64,
+    "incident": "0" * 24,
 }
 BODIES = {
     "submitRequests": {"url": "https://example.org/x"},

@@ -238,6 +238,43 @@ def test_a_tenant_reads_its_own_incidents_and_an_operator_everybodys(stage: Stag
     assert mine["id"] in {one["id"] for one in every.json["incidents"]}
 
 
+def test_an_incident_is_acknowledged_and_silenced_by_whose_it_is(stage: Stage):
+    eventually(told(stage, "warning:"), what="a message about the oldest request")
+    [mine] = ask(stage.world, "GET", "/v1/incidents").json["incidents"]
+    place = f"/v1/incidents/{mine['id']}"
+
+    known = ask(stage.world, "POST", f"{place}/acknowledge", {"why": "Ann is at it"}).json
+    assert (known["acknowledged"]["by"], known["acknowledged"]["why"]) == (
+        stage.tenant,
+        "Ann is at it",
+    )
+    assert ask(stage.world, "POST", f"{place}/acknowledge", key="rival").status == 404
+    ask(stage.world, "POST", f"{place}/silence", {"seconds": 3_600})
+    [found] = ask(stage.world, "GET", "/v1/incidents").json["incidents"]
+    assert found["silenced"]["until"] > found["silenced"]["at"]
+    assert found["acknowledged"] == known["acknowledged"]
+
+    stage.push(9_999.0)
+    eventually(lambda: stage.look() and not _open_ones(stage), what="its end")
+    assert told(stage, "warning:")()
+    assert ask(stage.world, "POST", f"{place}/unsilence").status == 409
+
+
+@pytest.mark.parametrize("seconds", [None, 59, 30 * 86_400 + 1, "an hour"])
+def test_a_silence_that_is_too_short_or_too_long_names_its_field(world: World, seconds: object):
+    body = {} if seconds is None else {"seconds": seconds}
+
+    answer = ask(world, "POST", f"/v1/incidents/{'0' * 24}/silence", body)
+
+    assert answer.status == 400
+    assert "seconds" in answer.json["detail"]
+
+
+def _open_ones(stage: Stage) -> list[str]:
+    found = ask(stage.world, "GET", "/v1/incidents").json["incidents"]
+    return [one["id"] for one in found]
+
+
 def test_sns_that_refuses_costs_no_evaluation_and_no_message(stage: Stage):
     stage.world.stand_ins["sns"] = Refusing("Throttling")
     for _ in range(3):

@@ -6,6 +6,7 @@ import ssl
 import threading
 from collections import deque
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from functools import cache
 from http.server import ThreadingHTTPServer
 from typing import Any
@@ -136,7 +137,8 @@ class ApiServer:
             }
             return seen[what]
         if parts[:1] != ["v1"] or parts[1] != BIZ:
-            return 404, problem("unknown-biz", 404, f"there is no biz {parts[1]!r}")
+            unknown = 404, problem("unknown-biz", 404, f"there is no biz {parts[1]!r}")
+            return self.handle(call, *parts[2:]) if parts[1] == "incidents" else unknown
         match (call.method, *parts[2:]):
             case ("POST", "requests", *rest):
                 return self.transition(call, rest[:-1]) if rest else self.post_once(call)
@@ -157,6 +159,23 @@ class ApiServer:
             case (_, "schedules", *rest):
                 return self.schedule_desk.answer(call, rest)
         return self.find_out(call, parts[2:])
+
+    def handle(self, call: Call, incident: str, verb: str) -> tuple[int, Any]:
+        """Acknowledge or silence an incident, or take that back."""
+        known = next((each for each in self.incidents if each["id"] == incident), None)
+        if known is None:
+            return 404, problem("not-found", 404, f"there is no incident {incident!r}")
+        if known["state"] != "open":
+            return 409, problem("conflict", 409, "the incident is over")
+        given, at = json.loads(call.body or b"{}"), "2026-03-01T12:00:00Z"
+        said = {"by": "acme", "at": at, "why": given.get("why", "")}
+        if verb == "silence":
+            until = datetime.fromisoformat(at) + timedelta(seconds=given["seconds"])
+            known["silenced"] = {**said, "until": f"{until:%Y-%m-%dT%H:%M:%SZ}"}
+        else:
+            known |= {"silenced": None, "acknowledged": None}
+            known["acknowledged"] = said if verb == "acknowledge" else None
+        return 200, known
 
     def list_incidents(self, params: dict[str, str]) -> tuple[int, Any]:
         every = params.get("state") == "all"

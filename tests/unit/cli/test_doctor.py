@@ -10,10 +10,10 @@ from tests.kit.api_server import BIZ, KEY, ApiServer, Fault, biz, host, proxy_po
 from tests.kit.broken_servers import broken_server, closed_port
 from tests.kit.cli import knock
 from tests.kit.config import adopt, digest_of, unchecked
-from tests.kit.incidents import Kind, Place
+from tests.kit.incidents import HandledIncident, Kind, Place
 from tests.kit.sdk import Address
 from tests.kit.tls import Authority
-from tests.kit.worlds.incidents import an_incident
+from tests.kit.worlds.incidents import START, an_incident
 
 
 def checks(done) -> dict[str, list[str]]:
@@ -199,7 +199,7 @@ def test_a_schedule_whose_fire_failed_is_reported_with_its_rule_and_when_it_is_t
 
 def test_what_is_open_is_reported_instead_of_all_is_well(crawlfleet, api):
     found = an_incident(1, "", kind=Kind.STORAGE, place=Place(part="mongodb", name="main"))
-    api.incidents = [msgspec.to_builtins(incident_view(found))]
+    api.incidents = [msgspec.to_builtins(incident_view(START, HandledIncident(found)))]
 
     done = crawlfleet("doctor")
 
@@ -216,7 +216,7 @@ def test_what_is_wrong_is_told_once(crawlfleet, api):
     for one in api.requests.values():
         one["state"] = "dead"
     found = an_incident(1, "", kind=Kind.STORAGE, place=Place(part="mongodb", name="main"))
-    api.incidents = [msgspec.to_builtins(incident_view(found))]
+    api.incidents = [msgspec.to_builtins(incident_view(START, HandledIncident(found)))]
     part = {"part": "mongodb", "up": True, "figures": {}, "missing": {}}
     full = part | {"name": "main", "problem": "97% of its disk is used"}
     away = part | {"name": "east", "problem": "no primary"}

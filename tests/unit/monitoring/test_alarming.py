@@ -349,7 +349,7 @@ def test_a_tenant_reads_its_own_incidents_and_an_operator_everybodys(stand: Stan
     def read(tenant: str, **options: Any) -> list[str]:
         wanted = {"open_only": True, "cursor": None, "limit": 10, **options}
         page = list_incidents(stand.book, stand.tree, tenant, **wanted)
-        return [str(each.place) for each in page.items]
+        return [str(each.incident.place) for each in page.items]
 
     assert read("acme") == ["biz acme/b0"]
     assert read("rival") == []
@@ -364,7 +364,7 @@ def test_pages_of_incidents_follow_each_other(stand: Stand):
         page = list_incidents(
             stand.book, stand.tree, "acme", open_only=False, cursor=cursor, limit=3
         )
-        found_kinds += [each.place.biz for each in page.items]
+        found_kinds += [each.incident.place.biz for each in page.items]
         cursor = page.cursor
         if not page.more:
             break

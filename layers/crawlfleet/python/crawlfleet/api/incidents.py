@@ -1,24 +1,52 @@
-"""Incidents in the API: list what is or was wrong, the newest first."""
+"""Incidents in the API: list what is or was wrong; acknowledge it, silence it."""
 
-from typing import Final
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Annotated, Final
 
+import msgspec
 from aws_lambda_powertools.event_handler import Response
+from msgspec import Meta
 
-from crawlfleet.api.responses import filled, page_of
+from crawlfleet.api.inputs import read, read_or
+from crawlfleet.api.responses import filled, page_of, shown
 from crawlfleet.api.routing import CURSOR, LIMIT, Call, Parameter, Routes
 from crawlfleet.kernel.errors import InvalidRequestError
-from crawlfleet.monitoring.incidents import models, service
+from crawlfleet.monitoring.incidents import service
+from crawlfleet.monitoring.incidents.handling import LONGEST_SILENCE, HandledIncident
 from crawlfleet.monitoring.incidents.kinds import ADVICE
 from crawlfleet.monitoring.incidents.notifications import advised
-from crawlfleet.wire.fleet import Incident, IncidentsPage
+from crawlfleet.wire.fleet import (
+    Incident,
+    IncidentAcknowledgement,
+    IncidentSilence,
+    IncidentsPage,
+)
 
 #: Values of ``state``; without it the first.
 INCIDENT_STATES: Final = ("open", "all")
 ROUTES: Final = Routes()
+Why = Annotated[str, Meta(max_length=500)]
 
 
-def incident_view(incident: models.Incident) -> Incident:
-    """Shape an incident."""
+class AcknowledgementInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An acknowledgement, and why it is given."""
+
+    why: Why = ""
+
+
+class SilenceInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A silence: for how long, and why."""
+
+    seconds: Annotated[int, Meta(ge=60, le=LONGEST_SILENCE // timedelta(seconds=1))]
+    why: Why = ""
+
+
+def incident_view(shown_at: datetime, one: HandledIncident) -> Incident:
+    """Shape an incident with the handling that holds at a time."""
+    incident, handling = one
+    acknowledged = None if handling is None else handling.acknowledgement(incident)
+    silenced = None if handling is None else handling.silence(shown_at)
     place, people = incident.place, incident.people
     return filled(
         Incident,
@@ -35,6 +63,8 @@ def incident_view(incident: models.Incident) -> Incident:
         told_at=people.notified_at,
         owed=None if people.owed is None else people.owed.value,
         do=advised(incident),
+        acknowledged=acknowledged and filled(IncidentAcknowledgement, acknowledged),
+        silenced=silenced and filled(IncidentSilence, silenced),
     )
 
 
@@ -74,5 +104,43 @@ def list_incidents(call: Call) -> Response[str]:
             limit=limit,
         ),
         IncidentsPage,
-        incident_view,
+        partial(incident_view, call.now),
     )
+
+
+@ROUTES.add(
+    "POST",
+    "/v1/incidents/{incident}/acknowledge",
+    Incident,
+    problems=(404, 409, 413),
+    body=(AcknowledgementInput,),
+    body_required=False,
+)
+def acknowledge_incident(call: Call, incident: str) -> Response[str]:
+    """Acknowledge an open incident: nobody is reminded of it; its end and its return are told."""
+    given = read_or(AcknowledgementInput(), call.body)
+    now, place = call.now, (call.context.incidents, call.tree, call.tenant, incident)
+    return shown(200, incident_view(now, service.acknowledge(*place, why=given.why, now=now)))
+
+
+@ROUTES.add(
+    "POST",
+    "/v1/incidents/{incident}/silence",
+    Incident,
+    problems=(404, 409, 413),
+    body=(SilenceInput,),
+)
+def silence_incident(call: Call, incident: str) -> Response[str]:
+    """Silence what is wrong for a while: people and phones are told nothing, machines as ever."""
+    given = read(call.body, SilenceInput)
+    now, place = call.now, (call.context.incidents, call.tree, call.tenant, incident)
+    until = now + timedelta(seconds=given.seconds)
+    done = service.silence(*place, why=given.why, now=now, until=until)
+    return shown(200, incident_view(now, done))
+
+
+@ROUTES.add("POST", "/v1/incidents/{incident}/unsilence", Incident, problems=(404, 409))
+def unsilence_incident(call: Call, incident: str) -> Response[str]:
+    """Take back the acknowledgement and the silence of an open incident: people are told of it."""
+    now, place = call.now, (call.context.incidents, call.tree, call.tenant, incident)
+    return shown(200, incident_view(now, service.unsilence(*place, now)))

@@ -26,6 +26,7 @@ _PATH_PARAMETERS: Final = {
         r"^([0-9]{1,19}|[0-9a-f]{24}|[0-9a-f]{32})$",
         "7398126548361478144",
     ),
+    "incident": ("An incident's id.", r"^[0-9a-f]{24}$", "3f0c2a9d5be147c88d0a61f2"),
     "name": ("A schedule's name.", r"^[a-z][a-z0-9-]{0,31}$", "nightly"),
     "spider": ("A spider's name.", r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", "catalogue"),
     "subscription": ("A subscription's name.", r"^[a-z][a-z0-9-]{0,31}$", "climate"),

@@ -1,6 +1,5 @@
-"""``crawlfleet fleet | hosts | workers | incidents``: what runs, where it is, and what is wrong."""
+"""``crawlfleet fleet | hosts | workers``: what runs, and where it is."""
 
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -302,55 +301,3 @@ def _figure(name: str, value: float | None) -> str:
 
 def _known(form: str, value: float | None) -> str:
     return "-" if value is None else form.format(value)
-
-
-@click.command()
-@click.option("--all", "ended", is_flag=True, help="Also what is over, for three months.")
-@console.limit_option
-@console.with_api()
-def incidents(fleet: "Client", ended: bool, limit: int | None, as_json: bool) -> int:
-    """Show what is wrong, and what to do next.
-
-    Where, since when, how bad: of the key's own bizs; an operator's key shows everybody's and the
-    platform's own. The exit code is 1 while anything is open. With --json a line of JSON for each.
-    """
-    rows = limit or (None if as_json else console.ROWS)
-    found = fleet.incidents(ended=ended, page_size=console.page_size(limit, as_json))
-    shown = list(islice(found, rows))
-    code = Exit.FAILED if any(each.state == "open" for each in shown) else Exit.FINE
-    if as_json:
-        for each in shown:
-            console.emit(each)
-        return code
-    if not shown:
-        console.note("nothing has been wrong" if ended else "nothing is wrong")
-        return code
-    columns = ["state", "severity", "where", "what", "since", "until"]
-    lines = [
-        (
-            *(each.state, each.severity, each.place, each.title, each.since),
-            each.over_at if each.state == "over" else None,
-        )
-        for each in shown
-    ]
-    below = [
-        (
-            f"{each.said}{_counted(each.returns)}",
-            f"What next: {each.do}" if each.state == "open" else None,
-            f"people still have to be told: {each.owed}" if each.owed else None,
-        )
-        for each in shown
-    ]
-    console.listing(columns, lines, below, least=["until", "severity"])
-    if len(shown) == rows and next(found, None) is not None:
-        console.note(f"there are more than these {rows}: set --limit")
-    return code
-
-
-def _counted(returns: int) -> str:
-    """Write how often an incident has come back, if it has.
-
-    >>> _counted(0), _counted(2)
-    ('', '; it has come back 2 times')
-    """
-    return f"; it has come back {returns:,} times" if returns else ""

@@ -139,3 +139,38 @@ class FleetCalls(Calls):
         """
         params = parameters(state="all" if ended else "open", limit=page_size)
         return self._pages("/v1/incidents", IncidentsPage, params, cursor)
+
+    def acknowledge_incident(self, incident: str, *, why: str = "") -> Incident:
+        """Acknowledge an open incident: people and phones are not reminded of it any more.
+
+        They are told of its end, and anew if it comes back.
+
+        Raises:
+            NotFoundError: there is no such incident that the key's tenant may read.
+            ConflictError: it is over.
+        """
+        return self._handle(incident, "acknowledge", {"why": why})
+
+    def silence_incident(self, incident: str, *, seconds: int, why: str = "") -> Incident:
+        """Silence what is wrong for 60 seconds to 30 days: people and phones are not told of it.
+
+        What is still wrong then is told at once.
+
+        Raises:
+            InvalidRequestError: the time is too short or too long.
+            NotFoundError: there is no such incident that the key's tenant may read.
+            ConflictError: it is over.
+        """
+        return self._handle(incident, "silence", {"seconds": seconds, "why": why})
+
+    def unsilence_incident(self, incident: str) -> Incident:
+        """Take back the acknowledgement and the silence of an open incident.
+
+        Raises:
+            NotFoundError: there is no such incident that the key's tenant may read.
+            ConflictError: it is over.
+        """
+        return self._handle(incident, "unsilence", {})
+
+    def _handle(self, incident: str, verb: str, document: Mapping[str, Any]) -> Incident:
+        return self._post(path_of("incidents", incident, verb), document, Incident, [])

@@ -28,6 +28,7 @@ BY_FIELD: Final = {
     "journal": "tenant",
     "incidents": "place.tenant",
     "incidents_past": "place.tenant",
+    "incident_handlings": "tenant",
     "subscriptions": "tenant",
     "stream_deliveries": "tenant",
     "stream_receivers": "tenant",

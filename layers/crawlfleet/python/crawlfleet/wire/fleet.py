@@ -290,6 +290,23 @@ class SharesAnswer(msgspec.Struct, frozen=True, kw_only=True):
     tenants: tuple[TenantShare, ...]
 
 
+class IncidentAcknowledgement(msgspec.Struct, frozen=True, kw_only=True):
+    """An acknowledgement: a tenant's word that somebody is at it; nobody is reminded."""
+
+    by: str
+    at: datetime
+    why: str = ""
+
+
+class IncidentSilence(msgspec.Struct, frozen=True, kw_only=True):
+    """A silence: neither people nor phones are told of it until a time."""
+
+    by: str
+    at: datetime
+    why: str = ""
+    until: datetime
+
+
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
     """An incident: something that is or was wrong.
 
@@ -298,6 +315,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     must not exceed: all three in the unit that ``said`` names. ``since`` is when it began,
     ``found_at`` when it was seen last. ``returns`` counts how often it has come back, ``told`` is
     the last notification (opened, reminder, recovered), ``owed`` the next one, and ``do`` advises.
+    ``acknowledged`` and ``silenced`` say how people handle it, while that holds.
     """
 
     id: str
@@ -322,6 +340,8 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     told_at: datetime | None = None
     owed: str | None = None
     do: str = ""
+    acknowledged: IncidentAcknowledgement | None = None
+    silenced: IncidentSilence | None = None
 
     @property
     def place(self) -> str:

@@ -12,6 +12,7 @@ from crawlfleet.api.meanings.tenants import TENANT_MEANINGS
 
 MEANINGS: Final[dict[str, str]] = {
     "absolute": "Make the URL absolute, by the page's own.",
+    "acknowledged": "Who says that somebody is at it; null if nobody does, or it came back.",
     "accepted": "How many entries were accepted.",
     "alive": "Workers that beat as usual.",
     "all": "True means every one; say it where there is no filter.",
@@ -275,6 +276,7 @@ MEANINGS: Final[dict[str, str]] = {
     "shift_seconds": "By how much clocks are put forward (below 0: back) before it.",
     "silent_seconds": "Seconds since its last beat.",
     "since": "From when on.",
+    "silenced": "Who has silenced it, and until when; null where nobody has, or it ended.",
     "size": "How many tasks it has.",
     "skipped": "How many were left alone, as their time to live has passed.",
     "slice": "Takes a part of a text, from one place to another.",

@@ -2,10 +2,12 @@
 
 ``incidents`` has one document a thing that is, or lately was, wrong; its ``_id`` is the incident's
 key, so there is never a second one of it. ``incidents_past`` keeps by ``id`` what will not change
-any more. ``incident_desk`` holds the lock and what has been sent.
+any more. ``incident_desk`` holds the lock and what has been sent. ``incident_handlings`` has by key
+who acknowledged or silenced it: only the API writes it, as the monitor replaces whole incidents.
 """
 
 import logging
+from collections.abc import Collection as Keys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -18,6 +20,7 @@ from pymongo.errors import DuplicateKeyError
 
 from crawlfleet.kernel.mongo.connection import Document, MongoNodes, border
 from crawlfleet.kernel.time import from_ms, to_ms
+from crawlfleet.monitoring.incidents.handling import Acknowledgement, Handling, Silence
 from crawlfleet.monitoring.incidents.lifecycle import LEAVING, MOST
 from crawlfleet.monitoring.incidents.models import Book, Desk, Incident, Life
 
@@ -38,6 +41,7 @@ class MongoIncidentBook:
     def __init__(self, nodes: MongoNodes) -> None:
         self._nodes = nodes
         self._sure = False
+        self._sure_of_handlings = False
 
     def acquire_lock(self, by: str, now: datetime, term: timedelta) -> bool:
         """Take the lock of the evaluations until the term ends or it is released.
@@ -124,6 +128,61 @@ class MongoIncidentBook:
                 found |= {each.id: each for each in listed}
         return sorted(found.values(), key=_newest, reverse=True)[:limit]
 
+    def open_one(self, tenants: Sequence[str] | None, name: str) -> Incident | None:
+        """Find an incident by its id among those that may still change; ``tenants`` as above."""
+        match: Document = {"id": name, "opened_at": {"$type": "date"}}
+        if tenants is not None:
+            match["place.tenant"] = {"$in": list(tenants)}
+        with border():
+            return next(_readable(self._present().find(match).limit(1)), None)
+
+    def handlings(self, keys: Keys[str]) -> dict[str, Handling]:
+        """Read how what is wrong under these keys is handled."""
+        if not keys:
+            return {}
+        with border(SECONDS):
+            found = list(self._handlings().find({"_id": {"$in": list(keys)}}))
+        return {each.key: each for each in _readable_handlings(found)}
+
+    def handle(self, incident: Incident, change: Acknowledgement | Silence) -> Handling:
+        """Keep an acknowledgement or a silence of an incident in the place of an earlier one."""
+        name = "acknowledged" if isinstance(change, Acknowledgement) else "silenced"
+        kept = {
+            name: msgspec.to_builtins(change, builtin_types=(datetime,)),
+            "tenant": incident.place.tenant,
+            "at": change.at,
+        }
+        with border():
+            self._handlings(sure=True).update_one(
+                {"_id": incident.key}, {"$set": kept}, upsert=True
+            )
+        return self.handlings([incident.key])[incident.key]
+
+    def unsilence(self, incident: Incident, now: datetime) -> Handling | None:
+        """Take back an acknowledgement, and end a silence now; None where there was neither.
+
+        The silence stays readable: of what opened within it people are still to be told.
+        """
+        known, ended = {"_id": incident.key}, {"$set": {"silenced.until": now}}
+        with border():
+            handlings = self._handlings()
+            handlings.update_one({**known, "silenced.until": {"$gt": now}}, ended)
+            handlings.update_one(known, {"$unset": {"acknowledged": ""}})
+        return self.handlings([incident.key]).get(incident.key)
+
+    def _handlings(self, *, sure: bool = False) -> Collection[Document]:
+        handlings = self._nodes.control("incident_handlings")
+        if sure and not self._sure_of_handlings:
+            life = int(LIFE.total_seconds())
+            handlings.create_indexes(
+                [
+                    IndexModel([("at", ASCENDING)], name="ttl", expireAfterSeconds=life),
+                    IndexModel([("tenant", ASCENDING)], name="by_tenant"),
+                ]
+            )
+            self._sure_of_handlings = True
+        return handlings
+
     def _present(self) -> Collection[Document]:
         return self._nodes.control("incidents")
 
@@ -159,6 +218,15 @@ def _readable(documents: Iterable[Document]) -> Iterator[Incident]:
         except msgspec.ValidationError as error:
             which: Any = document.get("_id")
             log.warning("an incident cannot be read", extra={"id": which, "reason": str(error)})
+
+
+def _readable_handlings(documents: Iterable[Document]) -> Iterator[Handling]:
+    """Handlings as they were written; what another version wrote otherwise is left alone."""
+    for document in documents:
+        try:
+            yield msgspec.convert({**document, "key": document["_id"]}, Handling)
+        except msgspec.ValidationError as error:
+            log.warning("a handling cannot be read", extra={"reason": str(error)})
 
 
 def _sent(desk: Document) -> Desk:

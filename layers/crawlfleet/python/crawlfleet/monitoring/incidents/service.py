@@ -20,12 +20,17 @@ from crawlfleet.config.documents.stage import AlarmLimits
 from crawlfleet.config.lookup import readable_tenants
 from crawlfleet.kernel import metric_names as names
 from crawlfleet.kernel import paging
-from crawlfleet.kernel.errors import CrawlfleetError, MessageRefusedError
+from crawlfleet.kernel.errors import (
+    ConflictError,
+    CrawlfleetError,
+    MessageRefusedError,
+    NotFoundError,
+)
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.metrics import Metric, MetricSink
 from crawlfleet.kernel.paging import Listing
 from crawlfleet.kernel.time import Clock, from_ms, to_ms
-from crawlfleet.monitoring.incidents import lifecycle, models, notifications
+from crawlfleet.monitoring.incidents import handling, lifecycle, models, notifications
 from crawlfleet.monitoring.incidents.detectors import evaluate, found_kinds, unseen
 from crawlfleet.monitoring.incidents.models import Incident, Life, Listener
 from crawlfleet.monitoring.incidents.mongo import MongoIncidentBook
@@ -82,8 +87,8 @@ class _Message(NamedTuple, Generic[M]):
 class IncidentMonitor:
     """The incidents as one environment, called ``by``, follows them.
 
-    ``incidents`` is what is known, by key; ``unwritten`` has the keys that the book lacks, ``gone``
-    the incidents that it is to put away.
+    ``incidents`` is what is known, ``handlings`` how people handle it, by key;
+    ``unwritten`` has the keys that the book lacks, ``gone`` the incidents to be put away.
     """
 
     book: MongoIncidentBook
@@ -94,6 +99,7 @@ class IncidentMonitor:
     by: str
     room: lifecycle.Room = lifecycle.ROOM
     incidents: dict[str, Incident] = field(default_factory=dict)
+    handlings: dict[str, handling.Handling] = field(default_factory=dict)
     desk: models.Desk = field(default_factory=models.Desk)
     before: Sample | None = None
     unwritten: set[str] = field(default_factory=set)
@@ -139,6 +145,7 @@ class IncidentMonitor:
             if not self.book.acquire_lock(self.by, now, TERM):
                 return None
             present = self.book.read()
+            self.handlings = self.book.handlings([each.key for each in present.incidents])
         except CrawlfleetError as error:
             warn("the incidents' book is away: memory carries on", error)
             return False
@@ -158,7 +165,8 @@ class IncidentMonitor:
     ) -> Alarmed:
         """Take one step of every incident, then send the messages."""
         before = self.incidents
-        self.incidents = lifecycle.step(before, evaluation, now, limits, self.room)
+        stepped = lifecycle.step(before, evaluation, now, limits, self.room)
+        self.incidents = handling.handled(stepped, self.handlings, now)
         if missing := lifecycle.left_out(self.incidents, evaluation):
             warn("more is wrong than can be followed", ValueError(f"{missing:,} are left out"))
         self.gone |= {
@@ -298,13 +306,73 @@ def list_incidents(
     open_only: bool,
     cursor: str | None,
     limit: int,
-) -> Listing[Incident]:
+) -> Listing[handling.HandledIncident]:
     """List incidents that a tenant may read, the newest first; the open ones, or all there are."""
     before = None if cursor is None else paging.decode(cursor)
     found = book.find(
         readable_tenants(tree, tenant), open_only=open_only, before=before, limit=limit + 1
     )
-    shown, more = found[:limit], len(found) > limit
-    if not more or not shown or (opened_at := shown[-1].opened_at) is None:
+    more, handlings = len(found) > limit, book.handlings([each.key for each in found[:limit]])
+    shown = [handling.HandledIncident(each, handlings.get(each.key)) for each in found[:limit]]
+    if not more or not shown or (opened_at := found[limit - 1].opened_at) is None:
         return Listing(shown, None, more=False)
-    return Listing(shown, paging.encode((to_ms(opened_at), shown[-1].id)), more=True)
+    return Listing(shown, paging.encode((to_ms(opened_at), found[limit - 1].id)), more=True)
+
+
+def acknowledge(
+    book: MongoIncidentBook, tree: Tree, tenant: str, name: str, *, why: str, now: datetime
+) -> handling.HandledIncident:
+    """Acknowledge an incident: people and phones are reminded of it no more.
+
+    Raises:
+        NotFoundError: there is no such incident that the tenant may read.
+        ConflictError: it is over.
+    """
+    incident = _open_one(book, tree, tenant, name)
+    said = handling.Acknowledgement(
+        by=tenant, at=now, why=why, incident=incident.id, returns=incident.returns
+    )
+    return handling.HandledIncident(incident, book.handle(incident, said))
+
+
+def silence(
+    book: MongoIncidentBook,
+    tree: Tree,
+    tenant: str,
+    name: str,
+    *,
+    why: str,
+    now: datetime,
+    until: datetime,
+) -> handling.HandledIncident:
+    """Silence what is wrong until a time: people and phones are told nothing of it.
+
+    Raises:
+        NotFoundError: there is no such incident that the tenant may read.
+        ConflictError: it is over.
+    """
+    incident = _open_one(book, tree, tenant, name)
+    said = handling.Silence(by=tenant, at=now, why=why, until=until)
+    return handling.HandledIncident(incident, book.handle(incident, said))
+
+
+def unsilence(
+    book: MongoIncidentBook, tree: Tree, tenant: str, name: str, now: datetime
+) -> handling.HandledIncident:
+    """Take back an acknowledgement and a silence; what is open is told of again.
+
+    Raises:
+        NotFoundError: there is no such incident that the tenant may read.
+        ConflictError: it is over.
+    """
+    incident = _open_one(book, tree, tenant, name)
+    return handling.HandledIncident(incident, book.unsilence(incident, now))
+
+
+def _open_one(book: MongoIncidentBook, tree: Tree, tenant: str, name: str) -> Incident:
+    incident = book.open_one(readable_tenants(tree, tenant), name)
+    if incident is None:
+        raise NotFoundError(f"there is no incident {name!r} that is or was lately open")
+    if incident.life is not Life.OPEN:
+        raise ConflictError("the incident is over: there is nothing to acknowledge or to silence")
+    return incident
