@@ -9,11 +9,12 @@ import pytest
 
 from tests.contract.raw_site import LIMITS, ask, fetch_from, limits, reply, site
 from tests.fakes.fetching import MemoryFetcher
-from tests.kit.fetching import CODINGS, AiohttpFetcher, HostSlots
+from tests.kit.fetching import CODINGS, AiohttpFetcher, FetchContext, HostSlots
 from tests.kit.kernel import (
     FetchTimeoutError,
     LeaseLostError,
     PageGoneError,
+    QueueKey,
     ServerFaultError,
     ThrottledError,
     TooLargeError,
@@ -269,6 +270,37 @@ def test_host_gets_no_more_connections_than_the_biz_allows():
             return len(pages), most, len(slots)
 
     assert asyncio.run(run()) == (12, 3, 0)
+
+
+def test_the_downloads_of_one_tenant_at_a_host_keep_no_other_tenants_waiting():
+    async def run():
+        go = asyncio.Event()
+
+        async def answer(head, writer):
+            if head.split()[1] == b"/slow":
+                await go.wait()
+            writer.write(reply())
+
+        def of(tenant):
+            return FetchContext(queue_key=QueueKey(tenant, "shop", "main"))
+
+        one = limits(per_host=1)
+        async with site(answer) as stands, AiohttpFetcher(allow_private=True) as fetcher:
+            theirs = [
+                asyncio.create_task(
+                    fetcher.fetch(ask(stands.url("/slow")), one, fetch_context=of("them"))
+                )
+                for _ in range(4)
+            ]
+            await stands.asked.wait()
+            ours = fetcher.fetch(ask(stands.url("/ours")), one, fetch_context=of("us"))
+            page = await asyncio.wait_for(ours, 60)
+            assert not any(task.done() for task in theirs)
+            go.set()
+            await asyncio.gather(*theirs)
+            return page.status
+
+    assert asyncio.run(run()) == 200
 
 
 def test_cancelled_waiters_do_not_take_slots_with_them():

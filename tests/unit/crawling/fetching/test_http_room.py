@@ -82,33 +82,81 @@ def test_who_waits_for_too_long_gives_up_and_lets_the_next_one_pass():
     assert asyncio.run(run()) == 3 * STEP_BYTES
 
 
+def test_the_bodies_of_one_tenant_leave_room_for_those_of_whoever_comes():
+    async def run():
+        room = BodyRoom(8 * STEP_BYTES)
+        theirs = [room.share("them") for _ in range(12)]
+        filling = [asyncio.create_task(one.grow(STEP_BYTES, NEVER)) for one in theirs]
+        await let_others_run()
+        assert (room.free, sum(one.done() for one in filling)) == (2 * STEP_BYTES, 6)
+        ours = room.share("us")
+        await asyncio.wait_for(ours.grow(2 * STEP_BYTES, NEVER), 60)
+        more = asyncio.create_task(ours.grow(4 * STEP_BYTES, NEVER))
+        await let_others_run()
+        assert not more.done(), "what they had before is theirs until they leave it"
+        for one in [one for one in theirs if one.held][1:3]:
+            room.leave(one)
+        await let_others_run()
+        assert more.done(), "ours has its part before theirs have more"
+        for task in filling:
+            task.cancel()
+        await asyncio.gather(*filling, return_exceptions=True)
+        return ours.held
+
+    assert asyncio.run(run()) == 4 * STEP_BYTES
+
+
+def test_one_tenant_has_no_more_than_its_part_and_what_nobody_is_kept():
+    async def run():
+        room = BodyRoom(8 * STEP_BYTES)
+        ours = room.share("us")
+        await ours.grow(STEP_BYTES, NEVER)
+        theirs = [room.share("them") for _ in range(12)]
+        filling = [asyncio.create_task(one.grow(STEP_BYTES, NEVER)) for one in theirs]
+        await let_others_run()
+        assert sum(one.held for one in theirs) == 5 * STEP_BYTES
+        room.leave(ours)
+        await let_others_run()
+        held = sum(one.held for one in theirs)
+        for task in filling:
+            task.cancel()
+        await asyncio.gather(*filling, return_exceptions=True)
+        return held
+
+    assert asyncio.run(run()) == 6 * STEP_BYTES
+
+
 @examples(1.5)
 @given(
-    st.lists(st.integers(1, 9), min_size=1, max_size=12),
+    st.lists(
+        st.tuples(st.integers(1, 9), st.sampled_from([None, "a", "b", "c"])),
+        min_size=1,
+        max_size=12,
+    ),
     st.integers(1, 12),
     st.lists(st.integers(0, 11), max_size=4),
 )
 def test_all_bodies_end_in_bounded_room_whatever_their_sizes_and_whoever_is_cancelled(
-    sizes, total, cancelled
+    bodies, total, cancelled
 ):
     async def run():
         room = BodyRoom(total * STEP_BYTES)
         least = room.free
 
-        async def body(size):
+        async def body(size, tenant):
             nonlocal least
-            with room.share() as share:
+            with room.share(tenant) as share:
                 for step in range(1, size + 1):
                     await share.grow(step * STEP_BYTES, NEVER)
                     least = min(least, room.free)
                     await asyncio.sleep(0)
 
-        tasks = [asyncio.create_task(body(size)) for size in sizes]
+        tasks = [asyncio.create_task(body(*one)) for one in bodies]
         await let_others_run(3)
         for number in cancelled:
             tasks[number % len(tasks)].cancel()
         await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 60)
         assert room.free == total * STEP_BYTES
-        assert least >= -max(sizes) * STEP_BYTES, "beyond what there is goes one body"
+        assert least >= -max(size for size, _ in bodies) * STEP_BYTES, "beyond what there is goes one body"
 
     asyncio.run(run())

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import aiohttp
 import certifi
@@ -311,18 +311,24 @@ class _Host:
         self.waiting: deque[asyncio.Future[None]] = deque()
 
 
-class HostSlots:
-    """The slots of a worker by host and limit: bizs with different limits do not share slots.
+#: A host, the limit, and the tenant.
+SlotKey: TypeAlias = tuple[str, int, str | None]
 
-    First come, first served. A host takes memory only while it is used or waited for. A semaphore
-    for each host would do the same at several times the cost of a free slot, the common case.
+
+class HostSlots:
+    """The slots of a worker by host, limit and tenant: nobody waits for another tenant's downloads.
+
+    What all tenants together ask of a host is the fleet's to bound; bizs of one tenant with
+    different limits do not share slots either. First come, first served. A host takes memory only
+    while it is used or waited for. A semaphore for each host would do the same at several times the
+    cost of a free slot, the common case.
     """
 
     def __init__(self) -> None:
-        self._hosts: dict[tuple[str, int], _Host] = {}
+        self._hosts: dict[SlotKey, _Host] = {}
 
-    def take(self, key: tuple[str, int]) -> bool:
-        """Take a slot of ``(host, limit)`` if one is free; else :meth:`wait` for it."""
+    def take(self, key: SlotKey) -> bool:
+        """Take a slot of the key if one is free; else :meth:`wait` for it."""
         host = self._hosts.get(key)
         if host is None:
             host = self._hosts[key] = _Host(key[1])
@@ -331,7 +337,7 @@ class HostSlots:
         host.free -= 1
         return True
 
-    async def wait(self, key: tuple[str, int]) -> None:
+    async def wait(self, key: SlotKey) -> None:
         """Wait until another download hands its slot over."""
         waiter = asyncio.get_running_loop().create_future()
         self._hosts[key].waiting.append(waiter)
@@ -342,7 +348,7 @@ class HostSlots:
                 self.leave(key)  # it was handed over in the same moment
             raise
 
-    def leave(self, key: tuple[str, int]) -> None:
+    def leave(self, key: SlotKey) -> None:
         """Give a slot back: to the download that has waited longest, if any."""
         host = self._hosts[key]
         while host.waiting:

@@ -20,6 +20,7 @@ class Download:
     ``before`` are the seconds of the hops before this one.
     """
 
+    tenant: str | None
     limits: FetchLimits
     route: ProxyRoute | None
     jar: OpenJar | None

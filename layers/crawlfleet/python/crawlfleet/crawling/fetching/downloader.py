@@ -188,7 +188,9 @@ class AiohttpFetcher:
             route = await self._proxies.route(fetch_context, hop.host)
         if limits.cookies and fetch_context.job is not None and fetch_context.queue_key is not None:
             jar = await self._jars.open(fetch_context.queue_key, fetch_context.job)
+        tenant = None if fetch_context.queue_key is None else fetch_context.queue_key.tenant
         download = Download(
+            tenant=tenant,
             limits=limits,
             route=route,
             jar=jar,
@@ -200,7 +202,7 @@ class AiohttpFetcher:
             hop = download.resume(hop, fetch_context.followed)
         try:
             while True:
-                key = hop.host, limits.per_host
+                key = hop.host, limits.per_host, tenant
                 if key != slot:
                     if slot is not None:
                         self._slots.leave(slot)
@@ -313,7 +315,7 @@ class AiohttpFetcher:
             said, wanted = response.headers.get("Content-Type"), limits.content_types
             if wanted and (error := models.error_for_type(said, wanted)):
                 raise error
-            with self._room.share() as share:
+            with self._room.share(download.tenant) as share:
                 reader = BodyReader(limits.max_body_bytes, share, deadline, download.trail)
                 content = await reader.content(response)
         elif not (status == 304 and download.conditional and hop.method in {"GET", "HEAD"}):

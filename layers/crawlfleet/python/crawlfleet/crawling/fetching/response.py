@@ -6,7 +6,7 @@ fails, bounded too, for its dead letter (SPEC.md H6).
 """
 
 import asyncio
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Self
@@ -21,23 +21,31 @@ from crawlfleet.kernel.redaction import Mask
 
 #: Bytes that a body asks for at a time.
 STEP_BYTES: Final = 256 * 1024
+#: The part of the room that tenants leave beyond their own part: whoever comes has it at once.
+KEPT_PART: Final = 1 / 4
 
 
 class BodyRoom:
-    """Bound the bytes of bodies in flight; bodies wait for room, first come, first served.
+    """Bound the bytes of bodies in flight, by tenant; bodies of one wait, first come, first served.
+
+    A tenant's part is what there is by the number of tenants with bodies here, half of it at most.
+    Beyond it a tenant may have free room as well, but for :data:`KEPT_PART` of all, which is kept
+    for those who come: the bodies of one never keep another's waiting for their sites. Of several
+    tenants that wait the one that has least is next.
 
     The oldest body never waits, even where it exceeds the bound, so one can always finish. At most
-    ``total`` bytes and one body are in memory.
+    ``total`` bytes and one body are in memory. Bodies of no tenant may have all.
     """
 
     def __init__(self, total: int) -> None:
-        self._free = total
+        self._total = self._free = total
         self._holders: dict[Share, None] = {}
+        self._held: Counter[str | None] = Counter()
         self._queue: OrderedDict[Share, tuple[int, asyncio.Future[None]]] = OrderedDict()
 
-    def share(self) -> "Share":
+    def share(self, tenant: str | None = None) -> "Share":
         """Lend a body its part of the room; empty until it is grown, and left with its block."""
-        return Share(self)
+        return Share(self, tenant)
 
     @property
     def free(self) -> int:
@@ -46,11 +54,12 @@ class BodyRoom:
 
     async def take(self, share: "Share", count: int) -> None:
         """Give ``count`` bytes to ``share``, or wait until that is possible."""
-        if self._is_oldest(share) or (not self._queue and count <= self._free):
+        if self._is_oldest(share) or (not self._queue and self._fits(share, count)):
             self._grant(share, count)
             return
         waiter = asyncio.get_running_loop().create_future()
         self._queue[share] = count, waiter
+        self._settle()
         try:
             await waiter
         finally:
@@ -60,6 +69,9 @@ class BodyRoom:
     def leave(self, share: "Share") -> None:
         """Take back all that ``share`` has."""
         self._free += share.held
+        self._held[share.tenant] -= share.held
+        if not self._held[share.tenant]:
+            del self._held[share.tenant]
         share.held = 0
         self._holders.pop(share, None)
         self._settle()
@@ -67,22 +79,41 @@ class BodyRoom:
     def _is_oldest(self, share: "Share") -> bool:
         return next(iter(self._holders), share) is share
 
-    def _next(self) -> "Share":
-        """Get the next waiting body: the oldest one, else the first that came."""
+    def _fits(self, share: "Share", count: int) -> bool:
+        tenants = self._held.keys() | {share.tenant}
+        return count <= self._free and self._is_open_to(share.tenant, count, len(tenants))
+
+    def _is_open_to(self, tenant: str | None, count: int, tenants: int) -> bool:
+        """Tell whether so much of the room, free or not, is for one of so many tenants."""
+        if tenant is None or self._held[tenant] + count <= self._total / max(2, tenants):
+            return True
+        return self._free - count >= self._total * KEPT_PART
+
+    def _next(self) -> "Share | None":
+        """Get the next waiting body: the oldest one, else the first that came of who has least."""
         oldest = next(iter(self._holders), None)
         if oldest is not None and oldest in self._queue:
             return oldest
-        return next(iter(self._queue))
+        firsts: dict[str | None, Share] = {}
+        for share in self._queue:
+            firsts.setdefault(share.tenant, share)
+        tenants = len(self._held.keys() | firsts.keys())
+        able = [
+            one
+            for one in firsts.values()
+            if self._is_oldest(one) or self._is_open_to(one.tenant, self._queue[one][0], tenants)
+        ]
+        return min(able, key=lambda one: self._held[one.tenant], default=None)
 
     def _grant(self, share: "Share", count: int) -> None:
         self._free -= count
         share.held += count
+        self._held[share.tenant] += count
         self._holders[share] = None
 
     def _settle(self) -> None:
         """Give the free room to those that wait."""
-        while self._queue:
-            share = self._next()
+        while (share := self._next() if self._queue else None) is not None:
             count, waiter = self._queue[share]
             if not waiter.done():
                 if not self._is_oldest(share) and count > self._free:
@@ -95,10 +126,11 @@ class BodyRoom:
 class Share:
     """A body's share of its ``BodyRoom``: ``held`` bytes."""
 
-    __slots__ = ("_room", "held")
+    __slots__ = ("_room", "held", "tenant")
 
-    def __init__(self, room: BodyRoom) -> None:
+    def __init__(self, room: BodyRoom, tenant: str | None = None) -> None:
         self._room = room
+        self.tenant = tenant
         self.held = 0
 
     def __enter__(self) -> Self:
