@@ -294,6 +294,57 @@ def test_a_tenant_fills_no_more_than_its_part_of_the_history(world):
     assert content(world, path) == "Three."
 
 
+def test_a_rule_that_takes_long_to_check_keeps_no_operator_from_changing_anything(
+    world, monkeypatch
+):
+    service = world.context().configuration
+    ask_trials, meanwhile = service.trials.ask, []
+
+    def ask_slowly(question):
+        # An operator comes while the rule is checked.
+        with service.tenants.locked():
+            meanwhile.append(question)
+        return ask_trials(question)
+
+    monkeypatch.setattr(type(service.trials), "ask", lambda _, question: ask_slowly(question))
+    monkeypatch.setattr("crawlfleet.tenancy.service._LOCK_PAUSE_SECONDS", 0)
+    path = f"{docs(world, 'rival')}/rules/page"
+
+    answer = change(world, path, {"fields": {"name": {"css": "h1"}}}, key="rival")
+
+    assert (answer.status, len(meanwhile)) == (200, 1), answer.text
+    assert content(world, path) == {"fields": {"name": {"css": "h1"}}}
+
+
+def test_a_rule_that_came_in_between_is_not_put_unchecked(world, monkeypatch):
+    service, path = world.context().configuration, docs(world, "rival")
+    before = read_documents(world.ssm, STAGE)
+    texts = iter(["h1", "h2"])
+
+    def wanted(standing):
+        rules = {"page": {"fields": {"name": {"css": next(texts)}}}}
+        return {**standing, path: json.dumps(biz(rules=rules))}
+
+    with pytest.raises(ConflictError, match="changed a rule or a spider meanwhile"):
+        service.change(wanted, datetime.now(UTC), expected=None, tenant=None, note=None)
+
+    assert read_documents(world.ssm, STAGE) == before
+
+
+def test_changes_that_a_tenant_tries_count_among_its_trials(world):
+    change(world, f"tenants/{world.tenants['rival']}/ceilings", {"trials": 1})
+    context, tenant = world.context(), world.tenants["rival"]
+    path, tree = f"{docs(world, 'rival')}/description", context.config.current()
+
+    with context.submission.ceilings.trial(tree, tenant):
+        refused = change(world, path, "New.", key="rival", dry_run=True)
+        operators = change(world, path, "New.", dry_run=True)
+    taken = change(world, path, "New.", key="rival", dry_run=True)
+
+    assert (refused.status, operators.status, taken.status) == (429, 200, 200)
+    assert refused.json["limit"] == "ceilings.trials"
+
+
 def test_where_functions_may_write_no_configuration_it_is_read_and_tried(world, monkeypatch):
     monkeypatch.delenv(names.ENV_WRITES_CONFIG)
     world.end_environments()

@@ -1,6 +1,7 @@
 """The configuration in the API: read, try, change, and take back; a tenant sees its own alone."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -206,16 +207,24 @@ def _changed(
     call: Call, wanted: Wanted, given: ConfigChange | ConfigRollback, *, rolled_back_to: str = ""
 ) -> Response[str]:
     note = Note(by=call.tenant, key=call.key_id, why=given.why, rolled_back_to=rolled_back_to)
-    outcome = call.context.configuration.change(
-        wanted,
-        call.now,
-        expected=given.revision,
-        tenant=_reader(call),
-        note=note,
-        dry_run=given.dry_run,
-        checks_readers=not rolled_back_to,
-    )
+    with _as_trial(call):
+        outcome = call.context.configuration.change(
+            wanted,
+            call.now,
+            expected=given.revision,
+            tenant=_reader(call),
+            note=note,
+            dry_run=given.dry_run,
+            checks_readers=not rolled_back_to,
+        )
     return shown(200, _outcome_view(outcome))
+
+
+def _as_trial(call: Call) -> AbstractContextManager[None]:
+    """Count a tenant's change among its trials: what checks its rules is all tenants'."""
+    if _reader(call) is None:
+        return nullcontext()
+    return call.context.submission.ceilings.trial(call.tree, call.tenant)
 
 
 def _outcome_view(outcome: Outcome) -> ConfigChanged:

@@ -2,7 +2,8 @@
 
 A change is one push, made of what stands at that moment, for the revision that its caller has seen.
 The version that it replaces is kept before anything is written, so that nothing is changed which
-could not be told of, and undone, later. One change goes at a time, those of tenants among them.
+could not be told of, and undone, later. One change goes at a time, those of tenants among them; new
+rules and spiders are checked before that, as their parsers may take long.
 """
 
 from collections.abc import Callable, Mapping
@@ -113,14 +114,20 @@ class Configuration:
                 write no configuration here.
             StoreUnavailableError: a store does not answer; what was written is not announced.
         """
-        if dry_run:
-            plan = self._planned(wanted, now, expected, tenant, checks_readers=checks_readers)
-            return self._outcome(plan, plan.revision or "", written=False)
-        if not self.is_writable:
+        if not (dry_run or self.is_writable):
             said = "functions of this stage may not write the configuration: `crawlfleet config "
             raise ConflictError(f"{said}push` does; `dry_run` tells what would change")
+        checks = None
+        if checks_readers:
+            checks = ReaderChecks(self.trials, _readers(self.tenants.documents()))
+        if dry_run:
+            plan = self._planned(wanted, now, expected, tenant, checks)
+            return self._outcome(plan, plan.revision or "", written=False)
+        if checks is not None:
+            tried = self._planned(wanted, now, expected, tenant, checks)
+            checks = ReaderChecks(None, checks.known | _readers(tried.wanted()))
         with self.tenants.locked():
-            plan = self._planned(wanted, now, expected, tenant, checks_readers=checks_readers)
+            plan = self._planned(wanted, now, expected, tenant, checks)
             if not (plan.put or plan.deleted):
                 return self._outcome(plan, plan.revision or "", written=False)
             outcome = self._outcome(plan, "", written=True)
@@ -161,30 +168,30 @@ class Configuration:
         now: datetime,
         expected: str | None,
         tenant: str | None,
-        *,
-        checks_readers: bool,
+        checks: ReaderChecks | None,
     ) -> Plan:
-        """Plan a change; whatever forbids it is raised."""
+        """Plan a change; whatever forbids it is raised. Without ``checks`` readers stand as right.
+
+        Raises ConflictError where they cannot be checked any more: somebody changed them meanwhile.
+        """
 
         def wanted_of(
             standing: Mapping[str, str], _given: Mapping[str, str], **_: bool
         ) -> dict[str, str]:
             return publishing.wanted_of(standing, dict(wanted(standing)), delete=True)
 
-        known = _readers(self.tenants.documents()) if checks_readers else frozenset()
-        checks = ReaderChecks(self.trials, known)
         try:
             plan = publishing.plan(
                 self.tenants.ssm,
                 self.tenants.stage,
                 {},
-                check_reader=checks if checks_readers else unchecked,
+                check_reader=unchecked if checks is None else checks,
                 now=now,
                 wanted_of=wanted_of,
             )
         except ConfigError as error:
             raise _refused(error, tenant) from error
-        if checks.failure is not None:
+        if checks is not None and checks.failure is not None:
             raise checks.failure
         if expected is not None and plan.revision != expected:
             said = f"the configuration is at revision {plan.revision}, not {expected[:100]!r}"

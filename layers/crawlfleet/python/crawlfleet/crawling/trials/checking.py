@@ -6,7 +6,7 @@ from typing import Final
 from crawlfleet.config.documents.rule import Rule, Spider
 from crawlfleet.crawling.trials.messages import Question, Terms
 from crawlfleet.crawling.trials.remote import Trials
-from crawlfleet.kernel.errors import CrawlfleetError, InvalidRequestError, Problem
+from crawlfleet.kernel.errors import ConflictError, CrawlfleetError, InvalidRequestError, Problem
 from crawlfleet.kernel.page import Page
 
 #: Readers that one change has checked; each is an invocation. A folder of more is pushed.
@@ -18,10 +18,11 @@ _NOTHING: Final = Page(url="https://page.invalid/", status=200, headers={}, body
 class ReaderChecks:
     """A ReaderCheck that asks the function about readers which are not ``known`` to be right.
 
-    ``failure`` is why one could not be checked: nothing may be concluded then.
+    ``failure`` is why one could not be checked: nothing may be concluded then. Without ``trials``
+    there is nothing to ask: all should be known by now.
     """
 
-    trials: Trials
+    trials: Trials | None
     known: frozenset[str]
     failure: CrawlfleetError | None = field(default=None, init=False)
     _count: int = field(default=0, init=False)
@@ -34,6 +35,10 @@ class ReaderChecks:
         if self._count > MOST_CHECKS:
             said = f"has more than {MOST_CHECKS} new rules and spiders: push it as a folder"
             self.failure = InvalidRequestError.of("changes", said)
+            return []
+        if self.trials is None:
+            said = "somebody else changed a rule or a spider meanwhile; look at it, and ask again"
+            self.failure = ConflictError(said)
             return []
         question = Question(
             tenant="",
