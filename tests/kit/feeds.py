@@ -25,6 +25,7 @@ from crawlfleet.streams.feeds.interval import (
 )
 from crawlfleet.streams.feeds.models import About, Download, Entry, Feed, Hub, Lease
 from crawlfleet.streams.feeds.mongo import MOST, MongoFeeds
+from crawlfleet.streams.feeds.places import FeedPlaces
 from crawlfleet.streams.feeds.reader import FeedReader, parsed_by
 from crawlfleet.streams.reading.feeds import FeedRunner
 from crawlfleet.streams.reading.runner import Terms

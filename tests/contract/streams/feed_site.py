@@ -96,14 +96,14 @@ class Round:
         executors = SpiderExecutors(Registry(installed=False), RuleExtractor())
         self._read = executors.read
 
-    async def parse(self, download):
+    async def parse(self, download, _tenant):
         page = Page(
             url=download.url, status=200, headers=dict(download.headers), body=download.body
         )
         body = Body(url=download.url, rule="feed", rule_version="")
         return reading_of(self._read(Spider(executor="feed_items"), page, body, owner=("", "")))
 
-    def reader(self, fetcher, urls, worker="w1", parse=None, wanted=None):
+    def reader(self, fetcher, urls, worker="w1", parse=None, wanted=None, **more):
         polite = PoliteFeeds(Config(), self.hosts, self.robots, fetcher, lambda: self.now, worker)
         return FeedReader(
             self.store,
@@ -112,6 +112,7 @@ class Round:
             wanted or (lambda: urls),
             lambda: self.now,
             look_seconds=0.01,
+            **more,
         )
 
     def is_done(self, urls):

@@ -25,6 +25,7 @@ from tests.kit.streams import (
     MongoAccepting,
     MongoLeasing,
     RedisPusher,
+    Target,
     TargetKind,
     Withdrawn,
     run,
@@ -296,6 +297,37 @@ def test_a_receiver_that_was_slow_is_left_to_other_threads(
 
     assert deliverer.deliver_next(quick_only=True) is None
     assert deliverer.deliver_next().delivered == 1
+
+
+def test_however_many_receivers_a_tenant_has_anothers_is_served_beside_them(
+    accepting, mongo_connection, receivers, time
+):
+    arn = "arn:aws:sqs:eu-west-1:123456789012:them-"
+    theirs = [Target(TargetKind.SQS, f"{arn}{number}") for number in range(9)]
+    deliverer = a_deliverer(mongo_connection, receivers, time, threads=4)
+    go, stop = threading.Event(), threading.Event()
+
+    def answer_late(batch):
+        go.wait()
+        return [None] * len(batch)
+
+    receivers.answers = dict.fromkeys((one.address for one in theirs), answer_late)
+    for number, target in enumerate(theirs):
+        them = a_subscriber(f"t{number}", target=target, tenant="rival")
+        accepting.accept([addressed(an_item(str(number)), them)], time())
+    time.passes(1)
+    accepting.accept([addressed(an_item("ours"), BRAND)], time())
+    running = threading.Thread(target=run, args=(deliverer, stop, 4))
+    running.start()
+    try:
+        eventually(lambda: receivers.got.get(QUEUE.address))
+        assert not any(receivers.got.get(one.address) for one in theirs)
+        # Nobody else has anything to deliver any more: the rest is theirs.
+        eventually(lambda: sum(receivers.calls.get(one.address, 0) for one in theirs) >= 4)
+    finally:
+        go.set()
+        stop.set()
+        running.join()
 
 
 def test_a_withdrawal_follows_its_item(accepting, deliverer, receivers, time):

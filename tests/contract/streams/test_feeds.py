@@ -43,6 +43,32 @@ def test_a_feed_is_asked_for_once_a_round_however_many_want_it(run):
     run(work)
 
 
+def test_slow_feeds_of_one_tenant_keep_no_other_tenants_waiting(run):
+    async def work(site, rounds, fetcher):
+        theirs = [f"http://slow-{n}.example/" for n in range(30)]
+        ours = [f"{site.url}/f/{n}" for n in range(30)]
+        # They subscribe to ours, too, as if that could take ours for their part.
+        tenants = {**dict.fromkeys(theirs, ("them",)), **dict.fromkeys(ours, ("them", "us"))}
+        reader = rounds.reader(
+            fetcher, [*theirs, *ours], tenants=lambda: tenants, concurrency=8
+        )
+        answer, asked = reader.download, []
+
+        async def download(feed):
+            if feed.url in ours:
+                return await answer(feed)
+            asked.append(feed.url)
+            return await asyncio.Event().wait()
+
+        reader.download = download
+
+        await rounds.read(reader, urls=ours)
+
+        assert len(asked) == 4, "they have their part of the places"
+
+    run(work)
+
+
 def test_what_is_new_of_a_feed_is_given_once_whoever_reads_it(run):
     async def work(site, rounds, fetcher):
         urls = [f"{site.url}/f/a", f"{site.url}/f/b"]

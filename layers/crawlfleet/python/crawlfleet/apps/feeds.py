@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from crawlfleet.apps.context import Parts
 from crawlfleet.apps.reading import PageReaders
+from crawlfleet.config.lookup import share_of
 from crawlfleet.crawling.fetching.downloader import AiohttpFetcher
 from crawlfleet.crawling.fetching.stores import StoreAddresses
 from crawlfleet.crawling.politeness.redis import RedisHosts, RedisRobotsCache
@@ -73,7 +74,12 @@ async def read_feeds(
             )
             store, parse = MongoFeeds(parts.nodes), parsed_by(parser)
             await runner.run(
-                lambda wanted: FeedReader(store, polite.download, parse, wanted, clock), ends
+                lambda wanted: FeedReader(
+                    *(store, polite.download, parse, wanted, clock),
+                    tenants=lambda: runner.tenants,
+                    share=lambda tenant: share_of(config.current(), tenant),
+                ),
+                ends,
             )
     finally:
         pages.close()

@@ -9,12 +9,14 @@
 4. A message that it said no to, while it took others, is tried again alone, and then given up.
 
 Some threads leave receivers alone that were slow, so that however many of these there are others
-are served.
+are served. A tenant whose receivers have as many threads as it may, of those of all who have any and
+of one more, has no other thread while another tenant's receiver is due.
 """
 
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -81,6 +83,9 @@ class Deliverer:
     clock: Clock = lambda: datetime.now(UTC)
     steady: Callable[[], float] = field(default=time.monotonic)
     tally: Tally = field(default_factory=Tally)
+    threads: int = THREADS
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _working: Counter[str] = field(default_factory=Counter, init=False)
 
     def deliver_next(self, *, quick_only: bool = False) -> Worked | None:
         """Work for the receiver that is due for longest, for a while; None where none is due.
@@ -88,8 +93,31 @@ class Deliverer:
         Raises:
             StoreUnavailableError: MongoDB does not answer; what was pushed may be pushed again.
         """
-        lease = self.outbox.lease(self.by, self.clock(), TERM, quick_only=quick_only)
-        return None if lease is None else _Turn(self, lease).work()
+        lease = self._leased(quick_only=quick_only)
+        if lease is None:
+            return None
+        try:
+            return _Turn(self, lease).work()
+        finally:
+            with self._lock:
+                self._working[lease.tenant] -= 1
+                if not self._working[lease.tenant]:
+                    del self._working[lease.tenant]
+
+    def _leased(self, *, quick_only: bool) -> Lease | None:
+        """Lease a receiver, one thread at a time: each knows for whom the others work."""
+        with self._lock:
+            part = max(1, self.threads // (len(self._working) + 1))
+            busy = [tenant for tenant, count in self._working.items() if count >= part]
+            lease = self._lease(quick_only=quick_only, without=busy) if busy else None
+            lease = lease or self._lease(quick_only=quick_only)
+            if lease is not None:
+                self._working[lease.tenant] += 1
+            return lease
+
+    def _lease(self, *, quick_only: bool, without: Sequence[str] = ()) -> Lease | None:
+        now = self.clock()
+        return self.outbox.lease(self.by, now, TERM, quick_only=quick_only, without=without)
 
 
 class _AwayError(Exception):

@@ -10,8 +10,7 @@ its items again, under the same ids.
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -20,7 +19,6 @@ from uuid import uuid4
 from crawlfleet.config.documents.rule import Spider
 from crawlfleet.crawling.reading.reader import PageReader
 from crawlfleet.kernel.errors import CrawlfleetError, StoreError
-from crawlfleet.kernel.hosts import host_of
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.time import STEADY, Clock, SteadyTime
@@ -32,6 +30,7 @@ from crawlfleet.streams.feeds.entries import reading_of
 from crawlfleet.streams.feeds.interval import USUAL, Bounds
 from crawlfleet.streams.feeds.models import About, Download, Entry, Feed
 from crawlfleet.streams.feeds.mongo import MOST, MongoFeeds
+from crawlfleet.streams.feeds.places import FeedPlaces
 from crawlfleet.streams.items import Batch
 
 #: A feed that is taken is somebody's for so long.
@@ -39,8 +38,6 @@ LEASE: Final = timedelta(minutes=5)
 #: Feeds that are asked for at once, and items of a batch before the next one begins. To read a feed
 #: takes a processor longer than to ask for it, so with more of them bodies would only wait longer.
 CONCURRENCY: Final = 24
-#: Feeds of one host that are asked for at once.
-OF_HOST: Final = 4
 BATCH_ITEMS: Final = 1_000
 #: Seconds between two looks at which feeds are wanted, where none is due sooner.
 LOOK_SECONDS: Final = 1.0
@@ -52,20 +49,20 @@ _log: Final = logging.getLogger(__name__)
 
 #: Asks for a feed; ``fetching.PoliteFeeds.download`` does.
 DownloadFeed = Callable[[Feed], Awaitable[tuple[Download, Validators | None]]]
-#: Reads the body of a download.
-ParseFeed = Callable[[Download], Awaitable[tuple[About, tuple[Entry, ...]]]]
+#: Reads the body of a download, for a tenant.
+ParseFeed = Callable[[Download, str], Awaitable[tuple[About, tuple[Entry, ...]]]]
 
 
 def parsed_by(reader: PageReader) -> ParseFeed:
     """Return what reads feeds in the process that pages are read in, as they are strangers' too."""
 
-    async def parse(download: Download) -> tuple[About, tuple[Entry, ...]]:
+    async def parse(download: Download, tenant: str) -> tuple[About, tuple[Entry, ...]]:
         page = Page(
             url=download.url, status=200, headers=dict(download.headers), body=download.body or b""
         )
         body = Body(url=download.url, rule="feed", rule_version="")
         records, more = [], True
-        async with reader.begin(_SPIDER, page, body) as begun:
+        async with reader.begin(_SPIDER, page, body, owner=(tenant, "")) as begun:
             while more:
                 found, more, _ = await begun.next(_SLICE_SECONDS)
                 records += [one for one in found if not isinstance(one, Skipped)]
@@ -78,7 +75,8 @@ def parsed_by(reader: PageReader) -> ParseFeed:
 class FeedReader:
     """Reads the feeds that ``wanted`` returns, a ``Reader`` of all their channels.
 
-    ``wanted`` is asked again and again; the same object means the same feeds.
+    ``wanted`` is asked again and again; the same object means the same feeds. ``tenants`` are those
+    of each feed, who divide the places by their ``share``.
     """
 
     store: MongoFeeds
@@ -91,6 +89,8 @@ class FeedReader:
     bounds: Bounds = USUAL
     concurrency: int = CONCURRENCY
     look_seconds: float = LOOK_SECONDS
+    tenants: Callable[[], Mapping[str, Sequence[str]]] = dict
+    share: Callable[[str], float] = lambda _: 1.0
     #: Feeds that were asked for, by their outcome: ``read``, ``unchanged``, ``failed``.
     counts: dict[str, int] = field(default_factory=dict, init=False)
     _known: Collection[str] = field(default=(), init=False)
@@ -99,6 +99,10 @@ class FeedReader:
     #: Feeds that are taken and not kept, with the token that they were taken by.
     _taken: dict[str, str] = field(default_factory=dict, init=False)
     _tasks: set[asyncio.Task[outcomes.Outcome]] = field(default_factory=set, init=False)
+    _places: FeedPlaces = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._places = FeedPlaces(self.steady.now, self.tenants, self.share)
 
     async def read(self, cursor: str, may_read: Callable[[], bool]) -> AsyncGenerator[Batch, None]:
         """Give what is new of feeds as it comes; feeds have their own cursors, this one has none.
@@ -129,37 +133,31 @@ class FeedReader:
         if wanted is not self._known:
             self._known, now = wanted, self.clock()
             self._due = {url: self._due.get(url, now) for url in wanted}
-        room = min(self.concurrency - len(self._tasks), MOST)
-        if self._tasks and room < self.concurrency // _PARTS:
+        if self._tasks and self.concurrency - len(self._tasks) < self.concurrency // _PARTS:
             return
         now = self.clock()
-        if not (due := self._first_due(now, room)):
+        if not (due := self._first_due(now)):
             return
         token = uuid4().hex
         try:
             taken = await asyncio.to_thread(self.store.take, due, token, now, now + LEASE)
         except StoreError as error:
+            self._places.leave(due)
             warn("feeds cannot be taken", error)
             await self.steady.sleep(self.look_seconds)
             return
         self._due.update(taken.others)
+        mine = {feed.url for feed in taken.feeds}
+        self._places.leave(url for url in due if url not in mine)
         for feed in taken.feeds:
             self._taken[feed.url] = token
             self._tasks.add(asyncio.create_task(self._ask(feed)))
 
-    def _first_due(self, now: datetime, most: int) -> list[str]:
-        """List feeds that are longest due, few of a host: its slots would hold up all others."""
-        hosts = Counter(map(host_of, self._taken))
-        found: list[str] = []
+    def _first_due(self, now: datetime) -> list[str]:
+        """List feeds that are longest due, as many as their tenants and hosts have places for."""
         due = [url for url, at in self._due.items() if at <= now and url not in self._taken]
-        for url in sorted(due, key=self._due.__getitem__):
-            host = host_of(url)
-            if hosts[host] < OF_HOST:
-                hosts[host] += 1
-                found.append(url)
-            if len(found) >= most:
-                break
-        return found
+        due.sort(key=self._due.__getitem__)
+        return self._places.choose(due, min(self.concurrency, MOST))
 
     async def _ended(self) -> list[outcomes.Outcome]:
         """Wait a moment for feeds that were asked for; return what follows for those that came."""
@@ -169,7 +167,10 @@ class FeedReader:
         done, self._tasks = await asyncio.wait(
             self._tasks, timeout=self.look_seconds, return_when=asyncio.FIRST_COMPLETED
         )
-        return [task.result() for task in done]
+        found = [task.result() for task in done]
+        # What is to be kept holds up nobody: its site has answered.
+        self._places.leave(one.feed.url for one in found)
+        return found
 
     async def _ask(self, feed: Feed) -> outcomes.Outcome:
         """Ask for a feed, and read what came."""
@@ -178,7 +179,7 @@ class FeedReader:
             if is_unchanged(feed, download):
                 self._count("unchanged")
                 return outcomes.unchanged(feed, download, sent, self.clock(), self.bounds)
-            about, entries = await self.parse(download)
+            about, entries = await self.parse(download, self._places.holder(feed.url))
         except CrawlfleetError as error:
             self._count("failed")
             return outcomes.failed(feed, error, self.clock(), self.bounds)
@@ -212,6 +213,7 @@ class FeedReader:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
+        self._places.leave(list(self._taken))
         taken, self._taken = self._taken, {}
         for token in set(taken.values()):
             mine = [url for url, by in taken.items() if by == token]

@@ -17,6 +17,7 @@ from crawlfleet.kernel.time import Clock
 from crawlfleet.streams.delivery.figures import Tally
 from crawlfleet.streams.delivery.models import Addressed
 from crawlfleet.streams.delivery.mongo.accepting import MongoAccepting
+from crawlfleet.streams.feeds.places import tenants_of_feeds
 from crawlfleet.streams.filters import Filter
 from crawlfleet.streams.items import Batch, Reader, StreamItem
 from crawlfleet.streams.matching import Matcher
@@ -71,6 +72,7 @@ class FeedRunner:
         self._conditions: dict[str, Conditions] = {}
         #: The subscriptions to each feed.
         self._of: Mapping[str, Collection[str]] = {}
+        self._tenants: Mapping[str, Sequence[str]] = {}
         self._counters = ChannelCounters(clock())
         self._tally = tally or Tally()
 
@@ -78,6 +80,11 @@ class FeedRunner:
     def is_needed(self) -> bool:
         """Tell whether anybody subscribes to a feed."""
         return bool(self._of)
+
+    @property
+    def tenants(self) -> Mapping[str, Sequence[str]]:
+        """The tenants of each feed."""
+        return self._tenants
 
     async def run(self, open_reader: OpenFeeds, ends: Callable[[], bool]) -> None:
         """Read until it ends."""
@@ -151,6 +158,8 @@ class FeedRunner:
         self._conditions = {key: one.conditions for key, one in receiving.items()}
         if of != self._of:
             self._of = dict(of)
+        standing = (self._known[key] for key in receiving)
+        self._tenants = tenants_of_feeds((one.tenant, one.content.channels) for one in standing)
 
     def _plan(self) -> None:
         """Match from now on for all that is not left out now.

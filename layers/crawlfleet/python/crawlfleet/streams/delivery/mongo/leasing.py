@@ -32,13 +32,21 @@ class MongoLeasing:
         self._life = life
 
     def lease(
-        self, by: str, now: datetime, term: timedelta, *, quick_only: bool = False
+        self,
+        by: str,
+        now: datetime,
+        term: timedelta,
+        *,
+        quick_only: bool = False,
+        without: Sequence[str] = (),
     ) -> Lease | None:
         """Lease the receiver that is due for longest; None where none is.
 
-        ``quick_only`` leaves out those that were slow the last time.
+        ``quick_only`` leaves out those that were slow the last time, ``without`` those of tenants.
         """
         match: Document = {"due_at": {"$lte": now}}
+        if without:
+            match["tenant"] = {"$nin": list(without)}
         if quick_only:
             match["slow"] = {"$ne": True}
         change = {
