@@ -49,9 +49,7 @@ def test_slow_feeds_of_one_tenant_keep_no_other_tenants_waiting(run):
         ours = [f"{site.url}/f/{n}" for n in range(30)]
         # They subscribe to ours, too, as if that could take ours for their part.
         tenants = {**dict.fromkeys(theirs, ("them",)), **dict.fromkeys(ours, ("them", "us"))}
-        reader = rounds.reader(
-            fetcher, [*theirs, *ours], tenants=lambda: tenants, concurrency=8
-        )
+        reader = rounds.reader(fetcher, [*theirs, *ours], tenants=lambda: tenants, concurrency=8)
         answer, asked = reader.download, []
 
         async def download(feed):

@@ -43,9 +43,15 @@ def hold_a_share(
     most: int = 1_000,
     wanted: int = 10,
     spent: int = 0,
+    limit: Limit | None = None,
 ) -> Booked:
-    """Hold a share of a quota of a biz, or spend it: open, raise the ceiling, be granted, tell."""
-    limit, nonce = a_limit(most, tenant=queue_key.tenant, biz=queue_key.biz), ""
+    """Hold a share of a quota of a biz, or spend it: open, raise the ceiling, be granted, tell.
+
+    The quota is of ``most`` requests in all, unless it is given as ``limit``.
+    """
+    nonce = ""
+    if limit is None:
+        limit = a_limit(most, tenant=queue_key.tenant, biz=queue_key.biz)
     found = Booked()
     for number in range(1, 10):
         is_last = number == 9 and spent

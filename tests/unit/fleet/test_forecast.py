@@ -10,7 +10,7 @@ from tests.kit.config import HostLimits, Politeness, Stage
 from tests.kit.fleet import Demand, QueueDemand, forecasting
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.politeness import HostAsk, HostReport
-from tests.kit.quotas import AtLimit, Quota, QuotaDemand, QuotaLedgers, QuotaUnit
+from tests.kit.quotas import AtLimit, Quota, QuotaDemand, QuotaLedgers, QuotaUnit, limits_of, worst_case
 from tests.kit.requests import Submission
 from tests.kit.worlds.doubles import Broken
 from tests.kit.worlds.memory import DOCS, OTHER, START, World, make_biz, make_tree
@@ -428,6 +428,21 @@ def test_nothing_is_demanded_of_what_no_body_is_left_for(world):
     work(world, dict.fromkeys((f"https://a.example/{n}" for n in range(30)), b"x" * 10))
 
     assert ahead(world).queues == ()
+
+
+def test_nothing_is_demanded_of_what_workers_of_this_memory_have_no_money_left_for(world):
+    limited_to(world, 1, unit=QuotaUnit.USD)
+    worst = worst_case(world.tree.stage, world.biz)
+    submitted(world, *["a.example"] * 30)
+    limit, most = limits_of(world.tree, DOCS.tenant, DOCS.biz)[0], 10**9
+    spent = most - 2 * worst
+    hold_a_share(world.quotas, DOCS, world.now, wanted=most, spent=spent, limit=limit)
+
+    def demand(gb):
+        quotas = QuotaDemand(world.quotas, world.jobs.quota_terms, gb={"main": gb})
+        return ahead(world, quotas=quotas).backlog
+
+    assert (demand(1.0), demand(3.0)) == (30, 0)
 
 
 def test_what_a_quota_ends_is_demanded_as_workers_end_it(world):

@@ -159,7 +159,10 @@ class Scheduler:
                 hosts=self._hosts,
                 store=parts.store,
                 jobs=self._advancing.jobs,
-                quotas=QuotaDemand(open_quotas(parts), self._advancing.jobs.quota_terms),
+                quotas=QuotaDemand(
+                    *(open_quotas(parts), self._advancing.jobs.quota_terms),
+                    gb={pool.name: pool.memory_mb / 1024 for pool in parts.settings.every_pool},
+                ),
             ),
             targets=parts.targets,
             workers=parts.workers,

@@ -1,7 +1,7 @@
 """Reckon which demand on workers quotas let through (SPEC.md D9, H4): others would be idle."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -20,10 +20,11 @@ from crawlfleet.fleet.quotas.models import (
     limit_of,
     limits_of,
 )
+from crawlfleet.fleet.quotas.money import DEFAULT_GB
 from crawlfleet.fleet.quotas.service import QuotaLedgers
 from crawlfleet.kernel.errors import StoreUnavailableError
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.queue_key import QueueKey
+from crawlfleet.kernel.queue_key import MAIN_POOL, QueueKey
 from crawlfleet.requests.queue.stats import QueueWork
 
 #: The room under a limit that does not count requests.
@@ -32,10 +33,14 @@ UNBOUNDED: Final = 2**62
 
 @dataclass(frozen=True, slots=True)
 class QuotaDemand:
-    """Reads how much work quotas let begin. It blocks."""
+    """Reads how much work quotas let begin. It blocks.
+
+    ``gb`` is the memory of a worker of each pool: a larger one may cost more.
+    """
 
     ledgers: QuotaLedgers
     terms: Terms
+    gb: Mapping[str, float] = field(default_factory=dict)
 
     def rooms(self, tree: Tree, queues: Sequence[QueueKey], now: datetime) -> dict[str, int]:
         """Read how many requests quotas still let begin, by ``tenant/biz``; others have no end.
@@ -51,11 +56,19 @@ class QuotaDemand:
         except StoreUnavailableError as error:
             warn("how much of quotas is left is not known", error)
             return {}
-        bizs = {one.path: biz_of(tree, one.tenant, one.biz)[1] for one in queues}
         return {
-            path: min(room_of(for_biz(standings[limit], tree.stage, bizs[path])) for limit in own)
+            path: max(
+                min(room_of(self._for_biz(standings[limit], tree, key)) for limit in own)
+                for key in queues
+                if key.path == path
+            )
             for path, own in limits.items()
         }
+
+    def _for_biz(self, standing: Standing, tree: Tree, key: QueueKey) -> Standing:
+        """Say what a request of a queue needs of an account at a worker of its pool."""
+        biz, pool = biz_of(tree, key.tenant, key.biz)[1], key.pool or MAIN_POOL
+        return for_biz(standing, tree.stage, biz, pool=pool, gb=self.gb.get(pool, DEFAULT_GB))
 
     def without_parked(
         self, tree: Tree, queues: Sequence[QueueKey], works: list[QueueWork], now: datetime
@@ -82,13 +95,11 @@ class QuotaDemand:
             return [without(work, [place for place, _ in work.parked]) for work in works]
         found = []
         for key, work in zip(queues, works, strict=True):
-            biz = biz_of(tree, key.tenant, key.biz)[1] if work.parked else None
             closed = [
                 place
                 for place, _ in work.parked
-                if biz is not None
-                and (limit := limits.get((key.tenant, place))) is not None
-                and for_biz(standings[limit], tree.stage, biz).is_used_up
+                if (limit := limits.get((key.tenant, place))) is not None
+                and self._for_biz(standings[limit], tree, key).is_used_up
             ]
             found.append(without(work, closed))
         return found

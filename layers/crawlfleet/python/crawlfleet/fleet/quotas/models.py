@@ -19,7 +19,8 @@ from crawlfleet.config.documents.quota import (
     QuotaUnit,
     written,
 )
-from crawlfleet.fleet.quotas.money import worst_case
+from crawlfleet.fleet.quotas.money import DEFAULT_GB, worst_case
+from crawlfleet.kernel.queue_key import MAIN_POOL
 from crawlfleet.requests.queue.ageing import PARKED
 
 #: What a worker holds of an account is its own for so long after its latest exchange.
@@ -382,16 +383,18 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
         return self.limit.quota.amount - self.used - self.in_doubt < self.least
 
 
-def for_biz(standing: Standing, stage: Stage, *bizs: Biz) -> Standing:
+def for_biz(
+    standing: Standing, stage: Stage, *bizs: Biz, pool: str = MAIN_POOL, gb: float = DEFAULT_GB
+) -> Standing:
     """Say what a request of one of these bizs needs of an account to begin.
 
-    Of bytes it is a whole body, of money the most that an attempt may cost. With several of them it
-    is what the one needs that needs least.
+    Of bytes it is a whole body, of money the most that an attempt may cost at a worker of a pool,
+    of so many GB. With several of them it is what the one needs that needs least.
     """
     if standing.limit.quota.unit is QuotaUnit.BYTES:
         each = [one.fetch.max_body_bytes for one in bizs]
     elif standing.limit.quota.unit is QuotaUnit.USD:
-        each = [worst_case(stage, one) for one in bizs]
+        each = [worst_case(stage, one, pool, gb) for one in bizs]
     else:
         return standing
     return replace(standing, least=min(each, default=1))

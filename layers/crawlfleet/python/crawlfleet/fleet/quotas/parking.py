@@ -62,7 +62,8 @@ class Parking:
     """The parked requests of one worker's queues. Its methods block.
 
     ``holds`` tells whether the worker has a share of a limit left: then it is not used up.
-    ``terms`` are what is known of jobs, and what they say now.
+    ``terms`` are what is known of jobs, and what they say now. ``for_biz`` says what a request
+    needs of an account at this worker.
     """
 
     def __init__(
@@ -73,7 +74,9 @@ class Parking:
         holds: Callable[[Limit], bool],
         clock: Clock,
         steady: SteadyTime,
+        for_biz: Callable[..., Standing] = for_biz,
     ) -> None:
+        self._for_biz = for_biz
         self._ledgers, self._tree, self._holds = ledgers, tree, holds
         self._terms, self._fresh = terms
         self._clock, self._now = clock, steady.now
@@ -116,7 +119,7 @@ class Parking:
         found: dict[Limit, list[LeasedRequest]] = {}
         for limits, part in by_limits.items():
             for limit in limits:
-                if limit in standings and for_biz(standings[limit], stage, biz).is_used_up:
+                if limit in standings and self._for_biz(standings[limit], stage, biz).is_used_up:
                     found.setdefault(limit, []).extend(part)
                     break
         return [(standings[limit], part) for limit, part in found.items()]
@@ -142,7 +145,7 @@ class Parking:
             return dict.fromkeys(sites, now + LOOK_AGAIN)
         for (site, limit), standing in zip(limits.items(), standings, strict=True):
             self._remember(limit, standing)
-            own = for_biz(standing, self._tree().stage, biz)
+            own = self._for_biz(standing, self._tree().stage, biz)
             found[site] = until_of(own, now) if own.is_used_up else None
         return found
 

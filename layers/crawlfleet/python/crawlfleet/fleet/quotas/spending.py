@@ -7,6 +7,7 @@ stored. What was measured is priced where it is measured (worker.usage_meter).
 """
 
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -22,6 +23,7 @@ from crawlfleet.fleet.quotas.models import (
     Scope,
     Terms,
     Use,
+    for_biz,
     limits_of,
 )
 from crawlfleet.fleet.quotas.money import DEFAULT_GB, worst_case
@@ -66,7 +68,8 @@ class Spending(Shares):
         self._owned: dict[_Owner, tuple[Tree, JobTerms | None, tuple[Limit, ...]]] = {}
         #: What waits for limits that are used up.
         self.parking = Parking(
-            ledgers, tree, (self.terms.now, self.terms.fresh), self._holds, clock, steady
+            *(ledgers, tree, (self.terms.now, self.terms.fresh), self._holds, clock, steady),
+            for_biz=partial(for_biz, pool=pool, gb=gb),
         )
 
     # ---- around an attempt -----------------------------------------------------------------------

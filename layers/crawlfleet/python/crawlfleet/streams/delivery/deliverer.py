@@ -9,8 +9,8 @@
 4. A message that it said no to, while it took others, is tried again alone, and then given up.
 
 Some threads leave receivers alone that were slow, so that however many of these there are others
-are served. A tenant whose receivers have as many threads as it may, of those of all who have any and
-of one more, has no other thread while another tenant's receiver is due.
+are served. A tenant that has its part of the threads, by the number of tenants that have any and of
+one more, has no other thread while another tenant's receiver is due.
 """
 
 import logging

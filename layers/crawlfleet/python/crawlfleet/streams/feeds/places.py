@@ -1,7 +1,7 @@
 """Divide the places of a feed reader among tenants (SPEC.md C7): slow feeds are no loophole.
 
-A place is held from the request until the feed is read, for as long as its site takes. What a tenant
-may hold :class:`FairParts` says. A feed of several tenants takes a place of the one that
+A place is held from the request until the feed is read, for as long as its site takes. What a
+tenant may hold :class:`FairParts` says. A feed of several tenants takes a place of the one that
 holds fewest: so nobody takes places of others by subscribing to their feeds.
 """
 
