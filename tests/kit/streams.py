@@ -64,6 +64,7 @@ from crawlfleet.streams.parsing import (
     MOST_TERMS,
     parse,
 )
+from crawlfleet.streams.reading.changes import Changed, KnownFilters
 from crawlfleet.streams.reading.channel import Stores
 from crawlfleet.streams.reading.closing import Closing
 from crawlfleet.streams.reading.counters import ChannelCounters

@@ -10,7 +10,15 @@ from tests.kit.config import HostLimits, Politeness, Stage
 from tests.kit.fleet import Demand, QueueDemand, forecasting
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.politeness import HostAsk, HostReport
-from tests.kit.quotas import AtLimit, Quota, QuotaDemand, QuotaLedgers, QuotaUnit, limits_of, worst_case
+from tests.kit.quotas import (
+    AtLimit,
+    Quota,
+    QuotaDemand,
+    QuotaLedgers,
+    QuotaUnit,
+    limits_of,
+    worst_case,
+)
 from tests.kit.requests import Submission
 from tests.kit.worlds.doubles import Broken
 from tests.kit.worlds.memory import DOCS, OTHER, START, World, make_biz, make_tree

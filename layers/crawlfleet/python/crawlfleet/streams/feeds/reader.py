@@ -19,6 +19,7 @@ from uuid import uuid4
 from crawlfleet.config.documents.rule import Spider
 from crawlfleet.crawling.reading.reader import PageReader
 from crawlfleet.kernel.errors import CrawlfleetError, StoreError
+from crawlfleet.kernel.hosts import host_of
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.page import Page
 from crawlfleet.kernel.time import STEADY, Clock, SteadyTime
@@ -185,7 +186,9 @@ class FeedReader:
             return outcomes.failed(feed, error, self.clock(), self.bounds)
         except Exception as error:  # noqa: BLE001  one feed must not end the reading of all others
             self._count("failed")
-            _log.exception("a feed could not be read", extra={"feed": feed.url})
+            # Not its URL, which may hold somebody's token, nor the error's text, which is a site's.
+            extra = {"host": host_of(feed.url), "reason": type(error).__name__}
+            _log.error("a feed could not be read", extra=extra, exc_info=None)
             unforeseen = CrawlfleetError(f"unforeseen: {type(error).__name__}")
             return outcomes.failed(feed, unforeseen, self.clock(), self.bounds)
         self._count("read")

@@ -21,6 +21,7 @@ from crawlfleet.streams.feeds.places import tenants_of_feeds
 from crawlfleet.streams.filters import Filter
 from crawlfleet.streams.items import Batch, Reader, StreamItem
 from crawlfleet.streams.matching import Matcher
+from crawlfleet.streams.reading.changes import Changed, KnownFilters
 from crawlfleet.streams.reading.channel import AGAIN_SECONDS, UNSTORABLE
 from crawlfleet.streams.reading.closing import Closing, Conditions, Receiving
 from crawlfleet.streams.reading.counters import ChannelCounters, ChannelReport
@@ -65,6 +66,7 @@ class FeedRunner:
         self._revision: str | None = None
         self._seen: Seen | None = None
         self._known: dict[str, Subscription] = {}
+        self._known_filters, self._changed = KnownFilters(), Changed()
         self._matcher = Matcher()
         self._matched_for: frozenset[str] = frozenset()
         self._filters: dict[str, Filter] = {}
@@ -108,14 +110,18 @@ class FeedRunner:
             log.warning("changes of subscriptions cannot be read", extra={"reason": str(error)})
             is_changed = False
         terms = self._terms()
-        is_changed |= terms.revision != self._revision
-        if is_changed:
+        if is_changed or terms.revision != self._revision:
             self._revision = terms.revision
-            self._read(terms)
+            self._changed.note()
+        is_due = self._changed.is_due
+        if is_due:
+            with self._changed.taken_up():
+                self._read(terms)
         # Of what a quota keeps ledgers are asked.
         look = partial(self._closing.look, self._conditions, self._clock())
-        if await asyncio.to_thread(look) or is_changed:
-            self._plan()
+        if await asyncio.to_thread(look) or is_due:
+            with self._changed.taken_up():
+                self._plan()
 
     def report(self) -> ChannelReport:
         """Return the figures of all feeds together."""
@@ -145,7 +151,7 @@ class FeedRunner:
             if one.content.kind is not StreamKind.RSS or not terms.serves(one):
                 continue
             try:
-                filters[key] = one.content.parsed()
+                filters[key] = self._known_filters.of(key, one)
                 receiving[key] = receiving_of(one, terms.limits(one))
             except CrawlfleetError as error:
                 filters.pop(key, None)
@@ -154,6 +160,7 @@ class FeedRunner:
                 continue
             for feed in one.content.channels:
                 of[feed].add(key)
+        self._known_filters.keep(filters)
         self._filters, self._receiving = filters, receiving
         self._conditions = {key: one.conditions for key, one in receiving.items()}
         if of != self._of:

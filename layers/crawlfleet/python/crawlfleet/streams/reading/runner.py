@@ -23,6 +23,7 @@ from crawlfleet.kernel.errors import CrawlfleetError, StoreError
 from crawlfleet.streams import sources
 from crawlfleet.streams.delivery.models import Subscriber
 from crawlfleet.streams.items import Reader
+from crawlfleet.streams.reading.changes import Changed, KnownFilters
 from crawlfleet.streams.reading.channel import SourceReader, Stores
 from crawlfleet.streams.reading.closing import Closing, Conditions, Receiving
 from crawlfleet.streams.reading.counters import ChannelCounters, ChannelReport
@@ -84,6 +85,7 @@ class StreamRunner:
         self._receiving: dict[str, Receiving] = {}
         #: The conditions of all subscriptions, and of all channels, as :func:`key_of` names them.
         self._conditions: dict[str, Conditions] = {}
+        self._known_filters, self._changed = KnownFilters(), Changed()
         self._closing = closing or Closing()
         self._planned: dict[Source, Planned] = {}
         self._living: list[str] = []
@@ -119,13 +121,19 @@ class StreamRunner:
             is_changed = False
         terms, before = self._terms(), self._standing
         is_other = (terms.revision, terms.channels) != (before.revision, before.channels)
-        if is_changed or is_other:
-            self._standing = terms
-            self._read()
+        # A change of channels is an operator's, and taken up at once.
+        if is_changed:
+            self._changed.note()
+        is_due = is_other or self._changed.is_due
+        if is_due:
+            with self._changed.taken_up():
+                self._standing = terms
+                self._read()
         # Of what a quota keeps ledgers are asked.
         look = partial(self._closing.look, self._conditions, self._stores.clock())
-        if await asyncio.to_thread(look) or is_changed or is_other:
-            self._plan()
+        if await asyncio.to_thread(look) or is_due:
+            with self._changed.taken_up():
+                self._plan()
         with suppress(StoreError):
             self._living = await asyncio.to_thread(self._beat)
         self._apply()
@@ -171,7 +179,7 @@ class StreamRunner:
             if channel_name not in channels or not self._standing.serves(one):
                 continue
             try:
-                wanted = one.content.parsed()
+                wanted = self._known_filters.of(key, one)
                 price, limits = channels[channel_name].price, self._standing.limits(one)
                 self._receiving[key] = receiving_of(one, limits, price)
             except CrawlfleetError as error:
@@ -181,6 +189,7 @@ class StreamRunner:
             conditions[key] = self._receiving[key].conditions
             asked = sources.Subscription(id=key, channel=channel_name, filter=wanted)
             self._asked[key] = asked
+        self._known_filters.keep(self._asked)
         self._conditions = conditions
 
     def _plan(self) -> None:
