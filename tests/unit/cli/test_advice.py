@@ -15,7 +15,7 @@ from tests.kit.api_server import BIZ, FIRST_ID
 from tests.kit.api_server.jobs import START
 from tests.kit.cli import COMMANDS, program, report
 from tests.kit.jobs import JobState
-from tests.kit.kernel import ConflictError
+from tests.kit.kernel import ConflictError, NotFoundError
 
 PACKAGE = Path(__file__).parents[3] / "layers/crawlfleet/python/crawlfleet"
 #: What stands for something in an advice, and something that it may be.
@@ -161,6 +161,10 @@ FAILED = [
     (("subscription", "show", BIZ, "gone"), f"subscription list {BIZ}"),
     (("cancel", BIZ, str(FIRST_ID)), f"status {BIZ} {FIRST_ID}"),
     (("status", BIZ, "nonsense"), f"requests {BIZ}"),
+    (("explain", BIZ, "nonsense"), f"requests {BIZ}"),
+    (("source", "show", BIZ, "gone"), f"source list {BIZ}"),
+    (("delivery", "replay", BIZ, "gone"), f"delivery list {BIZ}"),
+    (("quota", "show", "--biz", BIZ, "--job", "gone"), f"job list {BIZ}"),
     (("demands", BIZ, "--job", "gone"), f"demands {BIZ}"),
 ]
 
@@ -193,6 +197,23 @@ def test_a_name_with_blanks_or_quotes_is_one_argument_of_the_advised_command(cap
 
     [command] = re.findall(r"`crawlfleet (.*)` shows", capsys.readouterr().err)
     assert shlex.split(command) == ["job", "show", BIZ, name]
+
+
+@pytest.mark.parametrize(
+    ("command", "error", "advised"),
+    [
+        ("tenant", NotFoundError, "tenant list"),
+        ("tenant", ConflictError, "tenant show acme"),
+        ("config", NotFoundError, "config history"),
+        ("config", ConflictError, "config history"),
+    ],
+)
+def test_who_asks_for_a_tenant_or_a_version_is_told_of_these_and_not_of_requests(
+    command, error, advised, capsys
+):
+    report(error("there is none"), command, {"tenant": "acme"})
+
+    assert _QUOTED.findall(capsys.readouterr().err) == [advised]
 
 
 @pytest.mark.parametrize(

@@ -262,11 +262,14 @@ def test_what_is_no_id_is_reported_where_ids_come_from(crawlfleet, api):
     refused = json.dumps(problem("invalid-request", 400, "not valid", errors)).encode()
     api.faults.extend([Fault(400, refused)] * 2)
 
+    shown = crawlfleet("status", BIZ, "abc")
     alone = crawlfleet("explain", BIZ, "abc")
     beside = crawlfleet("dead", "replay", BIZ, "abc", "17")
 
-    assert (alone.code, beside.code) == (2, 2)
-    assert "`crawlfleet submit`" in alone.err
+    assert (shown.code, alone.code, beside.code) == (2, 2, 2)
+    assert "`crawlfleet submit`" in shown.err
+    assert "'abc' is neither a URL nor an id" in alone.err
+    assert f"`crawlfleet requests {BIZ}`" in alone.err
 
 
 @pytest.mark.parametrize("option", ["since", "until"])

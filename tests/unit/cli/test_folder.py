@@ -148,6 +148,14 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
     assert "stage.yaml: " in problems[0].message
 
 
+def test_a_file_of_comments_alone_is_said_to_have_nothing_in_it(tmp_path):
+    (tmp_path / "stage.yaml").write_text("# rules:\n")
+
+    [problem] = scan_folder(tmp_path)[1]
+
+    assert "stage.yaml: has nothing in it but comments" in problem.message
+
+
 def test_a_folder_that_is_none_is_a_error(tmp_path):
     with pytest.raises(ConfigError, match="is no folder"):
         read_folder(tmp_path / "nowhere")

@@ -458,6 +458,20 @@ def test_outside_of_a_terminal_a_wait_writes_now_and_then_how_far_the_job_is(
     assert lines[1] == []
 
 
+def test_a_job_without_open_tasks_that_has_not_ended_says_when_it_will(
+    crawlfleet, api, monkeypatch
+):
+    monkeypatch.setattr("crawlfleet.cli.following.LINE_SECONDS", 0.0)
+    whole = api.jobs.whole
+    api.jobs.whole = lambda job: {**whole(job), "counts": {"done": 3}, "open": 0}
+    api.jobs.keep("june")
+
+    done = crawlfleet("job", "wait", "news", "june")
+
+    assert "3 done, 0 open" in done.err
+    assert "it ends when the next look, within a minute, finds no more" in done.err
+
+
 def test_an_api_that_says_nothing_of_when_it_counted_is_followed_too(crawlfleet, api, monkeypatch):
     monkeypatch.setattr("crawlfleet.cli.following.LINE_SECONDS", 0.0)
     whole = api.jobs.whole

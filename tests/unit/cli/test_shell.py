@@ -138,14 +138,18 @@ def test_unusual_white_space_is_shown_as_such(shell):
     [
         ("css p[", "field.css: not a CSS selector that lexbor reads, from character 2 on: '['"),
         ("csss h1", "no command 'csss'; there are css"),
-        (".price", "`css SELECTOR` and `xpath EXPRESSION` try what selects"),
+        ("prices", "`css SELECTOR` and `xpath EXPRESSION` try what selects"),
+        (".price::text", "as a selector: css .price::text"),
+        ("h2.name > a", "as a selector: css h2.name > a"),
+        ("//li/a", "as a selector: xpath //li/a"),
+        ("$..price", "as a selector: json_ld $..price"),
         ("css", "an expression is missing"),
         ("then lower", "there is no field yet"),
         ("field {csss: h1}", "is no field of this document; it has css"),
         ("field {css: h1", "no YAML"),
         ("save title", "there is no field yet"),
         ("drop title", "no field 'title'; it has none"),
-        ("json $.a", "reads json; this rule's source is html"),
+        ("json $.a", "this page is read as html: json_ld, microdata and opengraph"),
         ("source pdf", "source is one of html, xml, json, text"),
         ("open /nowhere.html", "No such file"),
         ("guess detail", "it has page"),
@@ -157,6 +161,16 @@ def test_a_line_that_cannot_be_carried_out_says_why_and_fails_a_script(shell, li
     assert said in done.err
     assert "1 match" in done.lines
     assert done.code == 1
+
+
+def test_a_number_with_a_comma_is_told_the_step_that_reads_it(shell):
+    line = "field {css: .price, transforms: [{match: '[0-9,]+'}], type: number}"
+
+    wrong = shell(line)
+    right = shell(line.replace("}]", "}, {number: {decimal: ','}}]"))
+
+    assert "`{number: {decimal: ','}}`" in wrong.err
+    assert "  1.5" in right.lines
 
 
 def test_a_value_of_the_wrong_type_names_itself(shell):
@@ -172,6 +186,9 @@ def test_a_value_of_the_wrong_type_names_itself(shell):
         (("css .nothing",), "its css matches nothing on this page"),
         (("field {css: h1, attribute: href}",), "no match has the attribute 'href'"),
         (("field {css: .price, regex: 'Price: (.*)'}",), "U+00A0: `plain_space: true`"),
+        (("json_ld $.name",), "its data is a list: '$[*].name' does"),
+        (("json_ld $.nothing",), "its json matches nothing on this page\n"),
+        (("regex Price: 1",), "in its source: tags and entities such as &nbsp; are part"),
         (("field {css: h1, regex: 'x+'}",), "its regex matches nothing in 'Nuts & bolts'"),
         (("css h1", "then {match: '[0-9]'}"), "its transforms[0] leaves nothing of"),
     ],

@@ -464,6 +464,17 @@ def test_a_url_that_is_followed_from_some_pages_says_what_else_may_keep_it(world
     assert "is outside of its domains" in refused
 
 
+def test_what_holds_of_several_follows_is_said_once(world):
+    rule = Rule(follow=(Follow(css="a.one"), Follow(css="a.other")))
+    world.tree = make_tree(make_biz(rules={"page": rule}))
+    read(world, Submission(url=url(1)))
+
+    answer = said_of(world, url(9))
+
+    assert "by rule page, follow[0], rule page, follow[1] (from 1 of 1 pages" in answer
+    assert answer.count("that its selector finds there") == 1
+
+
 def test_a_command_that_names_a_page_can_be_pasted_into_a_shell(world):
     following(world, limit=20)
     read(world, Submission(url=f"{url(1)}?a=1&b=2"))

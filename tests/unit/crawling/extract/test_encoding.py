@@ -268,6 +268,23 @@ def test_utf_8_in_which_a_byte_went_wrong_is_still_utf_8():
     assert text.count("Привет") == 19
 
 
+@pytest.mark.parametrize(
+    ("head", "content_type"),
+    [("", "text/html; charset=utf-8"), ("<meta charset=utf-8>", "text/html")],
+)
+def test_a_page_that_is_said_to_be_utf_8_and_is_not_is_read_as_what_it_is(head, content_type):
+    whole = page(TEXTS["de"][0], head)
+
+    assert decode(raw(whole, "windows-1252"), content_type) == whole
+    assert decode(raw(whole, "utf-8"), content_type) == whole
+
+
+def test_a_wrong_byte_of_a_page_that_is_said_to_be_utf_8_costs_that_byte_alone():
+    body = ("Привет, мир! " * 20).encode().replace(b"\xd0", b"", 1)
+
+    assert decode(body, "text/html; charset=utf-8").count("\ufffd") == 1
+
+
 @given(st.binary(), st.text(max_size=40))
 def test_any_bytes_become_text(body, content_type):
     decode(body, content_type).encode()

@@ -21,7 +21,11 @@ SPACES = "its regex matches nothing in 'Price:\\xa012\\u202f€', where blanks a
     [
         ({"css": "i"}, "its css matches nothing on this page"),
         ({"xpath": "//i"}, "its xpath matches nothing on this page"),
-        ({"regex": "x{3}"}, "its regex matches nothing on this page"),
+        (
+            {"regex": "x{3}"},
+            "its regex matches nothing on this page, in its source: tags and entities such as "
+            "&nbsp; are part of that",
+        ),
         ({"css": "b", "attribute": "id"}, "its css matches, and no match has the attribute 'id'"),
         ({"css": "img"}, "what its css matches has no text: `attribute` takes another value of it"),
         ({"css": "p"}, "what its css matches has no text: `attribute` takes another value of it"),

@@ -183,12 +183,15 @@ def read_file(file: Path) -> str:
     """Read one file as compact JSON.
 
     Raises:
-        ValueError: it is too large, no UTF-8, no YAML, or holds what JSON cannot.
+        ValueError: it is too large, empty, no UTF-8, no YAML, or holds what JSON cannot.
         OSError: it cannot be opened.
     """
     if file.stat().st_size > _MAX_FILE_BYTES:
         raise ValueError(f"is larger than {_MAX_FILE_BYTES} bytes")
-    return parse(file.read_text(encoding="utf-8-sig"))
+    text = parse(file.read_text(encoding="utf-8-sig"))
+    if text == "null":
+        raise ValueError("has nothing in it but comments; a document of defaults alone is {}")
+    return text
 
 
 def parse(text: str) -> str:

@@ -76,6 +76,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "request_id": "ID",
     "ids": "ID",
     "rule": "RULE",
+    "tenant": "TENANT",
     "url": "URL",
     "urls": "URL",
 }
@@ -113,6 +114,18 @@ _NEXT: Final[Mapping[tuple[str, type[CrawlfleetError]], str]] = {
         "`crawlfleet subscription list BIZ` lists them, `crawlfleet subscription end BIZ NAME` "
         "ends one; `ceilings.subscriptions` in the tenant's document says how many there may be."
     ),
+    ("source", NotFoundError): (
+        "`crawlfleet source list BIZ` lists channels and feeds that the biz subscribes to."
+    ),
+    ("delivery", NotFoundError): "`crawlfleet delivery list BIZ` lists what was given up on.",
+    ("delivery", ConflictError): "`crawlfleet delivery list BIZ` lists what was given up on.",
+    ("quota", NotFoundError): "`crawlfleet job list BIZ` lists jobs.",
+    ("quota", ConflictError): "`crawlfleet job show BIZ JOB` shows the job.",
+    ("config", NotFoundError): "`crawlfleet config history` lists the versions that are kept.",
+    ("config", ConflictError): "`crawlfleet config history` shows who changed it since.",
+    ("tenant", NotFoundError): "`crawlfleet tenant list` lists tenants.",
+    ("tenant", ConflictError): "`crawlfleet tenant show TENANT` shows it with its revision.",
+    ("seeds", ConflictError): "`crawlfleet seeds totals BIZ` counts them.",
     ("demands", NotFoundError): (
         "`crawlfleet demands BIZ` lists what was learnt: a run is, about a minute after its job "
         "has ended."

@@ -39,7 +39,11 @@ def how_far(found: "Job") -> str:
     records = sum(one.records for one in found.coverage)
     known = f", {console.counted(records, 'record')}" if records else ""
     at = console.moment(console.to_second(found.counted_at))
-    return f"{found.name} {found.state}: {so_far}, {found.open or 0} open{known}, at {at}"
+    left = found.open or 0
+    said = f"{found.name} {found.state}: {so_far}, {left} open{known}, at {at}"
+    if left or not found.counts or found.ended:
+        return said
+    return f"{said}; it ends when the next look, within a minute, finds no more"
 
 
 @contextmanager

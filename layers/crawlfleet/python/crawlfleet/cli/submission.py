@@ -199,7 +199,8 @@ class Report:
                 say_end(fleet, biz, job)
             if not names:
                 console.note(
-                    "what their links lead to was not waited for: --job NAME --wait does that"
+                    "what their links lead to, where a rule follows any, was not waited for: "
+                    "--job NAME --wait does that"
                 )
         elif self.accepted and names:
             console.note(f"follow it: crawlfleet job wait {biz} {names[0]}")

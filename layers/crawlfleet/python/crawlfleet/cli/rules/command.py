@@ -5,6 +5,7 @@ Nothing is submitted and nothing is stored. A saved page needs no network; a URL
 if the robots.txt of its site lets one. With ``--remote`` the fleet tries the rule.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 #: Records, links, and characters of a value that a terminal shows; --json has all of them.
 RECORDS: Final = 5
 _LINKS: Final = 20
+#: What is said of a number that is written with a comma.
+_COMMA: Final = re.compile(r"[0-9],[0-9].* is not an? ")
 _VALUE_CHARACTERS: Final = 300
 
 
@@ -81,6 +84,11 @@ def advice(problem: Problem, empty: Mapping[str, str]) -> str:
         for name, why in empty.items():
             return f"{name}: {why}. Correct that, or give up `required` for a `default`."
         return "Correct where the field looks, or give up `required` for a `default`."
+    if _COMMA.search(problem.message):
+        return (
+            "A step `{number: {decimal: ','}}` of `transforms` reads a decimal comma, "
+            "`{number: {thousands: ','}}` one between thousands."
+        )
     if " is not a" in problem.message:
         return "Narrow the text with `regex`, or change it with `transforms`, before its `type`."
     return "Correct the field that is named, and try again."
@@ -218,12 +226,12 @@ def try_one(*, ignore_robots: bool, remote: bool, as_json: bool, **given: Any) -
     found = page_of(wanted.page, wanted.url, chosen.fetch, politeness)
     trial = _trial(chosen, found, wanted.depth)
     refused = error_for(found.status, None, datetime.now(UTC))
+    if refused is not None:
+        note(f"the site answered with {found.status}: a worker would not read this page")
     if as_json:
         emit(trial)
     else:
         show(trial, chosen, found, wanted.limit or RECORDS)
-    if refused is not None:
-        note(f"the site answered with {found.status}: a worker would not read this page")
     return Exit.FAILED if refused or trial.problems or trial.rejected_count else Exit.FINE
 
 

@@ -47,6 +47,12 @@ _SCRAPY: Final = re.compile(
     r"(?:\.(?:get|getall|extract|extract_first)\(\))?\Z"
 )
 _FETCH: Final = re.compile(r"fetch\((?P<quote>['\"])(.*)(?P=quote)\)\Z")
+#: By which a selector without its command is known.
+_LOOKS: Final = {
+    "xpath": re.compile(r"\.?/"),
+    "json_ld": re.compile(r"\$"),
+    "css": re.compile(r"[.#\[*]|[a-z][a-z0-9]*(?:[.#\[>:]|\s*[>+~]\s)"),
+}
 _INTRO: Final = """\
 css, xpath, json, regex EXPRESSION show what they find; then STEP transforms it, set KEY: VALUE
 changes the field, save NAME puts it into the rule; rule prints its YAML. help has the rest."""
@@ -54,6 +60,18 @@ changes the field, save NAME puts it into the rule; rule prints its YAML. help h
 
 class _WrongInputError(CrawlfleetError):
     """A line that cannot be carried out; says what to type instead."""
+
+
+def _meant(line: str) -> str:
+    """Return the command that tries a line which is a selector alone; empty for another line.
+
+    >>> [_meant(line) for line in (".price::text", "//h1", "$..price", "yaml")]
+    ['css .price::text', 'xpath //h1', 'json_ld $..price', '']
+    """
+    for command, looks in _LOOKS.items():
+        if looks.match(line):
+            return f"{command} {line}"
+    return ""
 
 
 @dataclass(slots=True)
@@ -120,6 +138,8 @@ class Shell(cmd.Cmd):
             self.do_open(found[2])
         else:
             word = line.split(maxsplit=1)[0]
+            if meant := _meant(line.strip()):
+                raise _WrongInputError(f"no command {word!r}; as a selector: {meant}")
             commands = [name.removeprefix("do_") for name in self.get_names() if name[:3] == "do_"]
             raise _WrongInputError(
                 f"no command {word!r}; there are {named(commands, word)}; `css SELECTOR` and "
@@ -146,6 +166,11 @@ class Shell(cmd.Cmd):
 
     def do_json(self, text: str) -> None:
         """Show what a JSONPath (RFC 9535) finds on a page of JSON: json PATH."""
+        if self.bench.rule.source is not Source.JSON:
+            raise _WrongInputError(
+                f"this page is read as {self.bench.rule.source}: json_ld, microdata and opengraph "
+                "read the JSON in it; where all of it is JSON, `source json` says so"
+            )
         self._find({"json": text, "type": "json"})
 
     def do_json_ld(self, text: str) -> None:

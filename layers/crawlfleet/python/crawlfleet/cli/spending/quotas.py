@@ -84,7 +84,10 @@ def show(fleet: "Client", biz: str | None, user: str | None, job: str | None, as
     if as_json:
         return console.emit({"quotas": found})
     if not found:
-        console.note("nothing is limited: quotas in the documents of the tenant and its bizs do")
+        console.note(
+            "nothing is limited; `quotas` in the documents of a tenant and its bizs limit it, and "
+            "`--quota` of `crawlfleet job start`"
+        )
         return Exit.FINE
     titles = ["of", "unit", "per", "most>", "used>", "held>", "left>", "state", "field"]
     rows = [

@@ -1,7 +1,9 @@
 """Decode the bytes of a page by the encoding that a browser would take.
 
 In the order of the HTML standard (13.2.3.2): byte order mark, the header's charset, what the page
-declares, then detection, which is asked only where the bytes are no UTF-8. Labels mean what the
+declares, then detection, which is asked only where the bytes are no UTF-8. Unlike a browser it is
+asked of a page, too, that is said to be UTF-8 and is not: servers say so of whatever they have, and
+a record of replacement characters is of no use. Labels mean what the
 Encoding standard says they do on the web: ``iso-8859-1`` is windows-1252, ``gb2312`` is GB 18030.
 For a declaration (13.2.3.3) the standard reads the first 1,024 bytes, and changes its mind when the
 parser meets a later ``<meta>``; here one scan reaches as far as a head reasonably does.
@@ -151,7 +153,7 @@ def decode(body: bytes, content_type: str, *, declares: bool = True) -> str:
     codec = codec_of(charset[1]) if charset else None
     if codec is None and declares:
         codec = _declared(body)
-    if codec is not None:
+    if codec not in {None, "utf-8"}:
         return _decoded(body, codec)
     try:
         return body.decode()

@@ -80,6 +80,8 @@ def _variants(field: Field) -> Iterator[tuple[str, Field]]:
         markup = replace(found, attribute=None, take=Take.TEXT, strip=False, count=True, list=False)
         yield "matches", markup
     yield "found", found
+    if field.structured is not None and (path := _listed(field.json or "")):
+        yield "listed", replace(found, json=path)
     if field.regex is not None:
         yield "narrowed", narrowed
         yield "spaced", replace(narrowed, plain_space=True)
@@ -95,7 +97,7 @@ def _cause(field: Field, texts: _Texts) -> str | None:
     found = texts("found")
     if not found:
         if engine is None or not any(text != "0" for text in texts("matches")):
-            return f"its {finder} matches nothing on this page"
+            return f"its {finder} matches nothing on this page{_hint(field, texts)}"
         if field.attribute is not None:
             return f"its {finder} matches, and no match has the attribute {field.attribute!r}"
         return f"what its {finder} matches has no text: `attribute` takes another value of it"
@@ -108,6 +110,25 @@ def _cause(field: Field, texts: _Texts) -> str | None:
             return f"its transforms[{number}] leaves nothing of {_quoted(before[0])}"
         before = after
     return None
+
+
+def _hint(field: Field, texts: _Texts) -> str:
+    """Say what else the page's data would be found by, or what a regex alone is read in."""
+    listed = _listed(field.json or "") if field.structured is not None else ""
+    if listed and texts("listed"):
+        return f"; its data is a list: {listed!r} does"
+    if engine_of(field) is None and field.regex is not None:
+        return ", in its source: tags and entities such as &nbsp; are part of that"
+    return ""
+
+
+def _listed(path: str) -> str:
+    """Return the path in each of a list.
+
+    >>> _listed("$.offers.price")
+    '$[*].offers.price'
+    """
+    return f"$[*]{path[1:]}" if path.startswith("$.") and not path.startswith("$..") else ""
 
 
 def _of_regex(text: str, spaced: Sequence[str]) -> str:

@@ -64,12 +64,15 @@ class _Follows(NamedTuple):
 
 def _not_found(biz: str, followed: Sequence[_Follows]) -> str:
     """Say that no page links to it, and how to look at one."""
-    places = " and by ".join(
-        f"{one.where} (from {len(one.found):,} of {one.read:,} pages that were read, among the "
-        f"first {one.follow.limit:,} links that its selector finds there"
-        f"{', without nofollow' if one.follow.obey_nofollow else ''})"
-        for one in followed
-    )
+    alike: dict[str, list[str]] = defaultdict(list)
+    for one in followed:
+        pages = (
+            f"from {len(one.found):,} of {one.read:,} pages that were read, among the "
+            f"first {one.follow.limit:,} links that its selector finds there"
+            f"{', without nofollow' if one.follow.obey_nofollow else ''}"
+        )
+        alike[pages].append(one.where)
+    places = " and by ".join(f"{', '.join(where)} ({said})" for said, where in alike.items())
     known = {"RULE": followed[0].rule, "URL": followed[0].found[-1].url, "BIZ": biz}
     return (
         f"These pages have no link to it, or not where it would be followed by {places}: "
