@@ -1,1 +1,1 @@
-"""The trials function; its door is ``handler``."""
+"""The streams function; its door is ``handler``."""

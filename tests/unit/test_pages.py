@@ -138,6 +138,18 @@ def test_the_readme_begins_with_two_commands_and_what_they_print():
     assert "docs/start.md" in beginning
 
 
+def test_the_readme_counts_the_functions_that_there_are() -> None:
+    doors = {file.parent.name for file in ROOT.glob("functions/*/handler.py")}
+
+    assert doors == {name.replace("-", "_") for name in (*names.FUNCTIONS, names.STREAMS)}
+    assert len(names.FUNCTIONS) == 6
+    said = "Five Lambda functions do the work, and a sixth tries rules; two more read streams"
+    assert said in (ROOT / "README.md").read_text()
+    for door in doors:
+        known = (ROOT / "functions" / door / "__init__.py").read_text()
+        assert f"The {door.replace('_', ' ')} function" in known.replace("-", " ")
+
+
 def test_the_readme_is_read_in_one_go():
     text = README.read_text()
     rows = table_after(text, "## Five journeys")

@@ -260,7 +260,7 @@ def test_a_job_that_is_none_is_reported_what_a_job_is(crawlfleet, api):
 def test_what_is_no_id_is_reported_where_ids_come_from(crawlfleet, api):
     errors = [{"field": "id", "message": "is no request id"}]
     refused = json.dumps(problem("invalid-request", 400, "not valid", errors)).encode()
-    api.faults.extend([Fault(400, refused)] * 2)
+    api.faults.extend([Fault(400, refused)] * 3)
 
     shown = crawlfleet("status", BIZ, "abc")
     alone = crawlfleet("explain", BIZ, "abc")

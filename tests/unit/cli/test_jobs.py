@@ -172,6 +172,22 @@ def test_a_job_of_which_robots_txt_forbids_pages_is_not_advised_to_retry_them(cr
     assert "robots.txt forbids some" in both
 
 
+def test_a_job_that_ended_at_its_quota_is_advised_to_raise_that_before_it_is_retried(
+    crawlfleet, api
+):
+    used = "job june of biz news has used 4 of 4 requests in all (quotas[0])"
+    api.jobs.keep("june")
+    api.jobs.dead["june"] = 1
+    api.findings.dead_letter(7, reason="QuotaExceeded", error=used, job="june")
+
+    said = " ".join(crawlfleet("job", "wait", "news", "june").err.split())
+
+    assert f"({used}): they would end so again until that limit is higher" in said
+    assert "`crawlfleet quota show --biz news --job june`" in said
+    assert "`crawlfleet quota set --help`" in said
+    assert "once the limit is higher: crawlfleet job retry news june" in said
+
+
 def test_the_end_of_a_job_says_for_which_reasons_its_tasks_died_the_most_frequent_first(
     crawlfleet, api
 ):

@@ -175,7 +175,8 @@ def test_without_a_job_it_is_said_that_links_are_not_waited_for(crawlfleet, api)
 
     done = crawlfleet("submit", BIZ, URL, "--wait")
 
-    assert "what their links lead to, where a rule follows any, was not waited for" in " ".join(done.err.split())
+    said = "what their links lead to, where a rule follows any, was not waited for"
+    assert said in " ".join(done.err.split())
 
 
 @pytest.mark.parametrize("state", ["dead", "cancelled", "expired"])

@@ -13,6 +13,7 @@ PAGE = Page(
     headers={"content-type": "text/html; charset=utf-8"},
     body=HTML.encode(),
 )
+SOURCE = ", in its source: tags and entities such as &nbsp; are part of that"
 SPACES = "its regex matches nothing in 'Price:\\xa012\\u202f€', where blanks are U+00A0, U+202F: "
 
 
@@ -23,8 +24,7 @@ SPACES = "its regex matches nothing in 'Price:\\xa012\\u202f€', where blanks a
         ({"xpath": "//i"}, "its xpath matches nothing on this page"),
         (
             {"regex": "x{3}"},
-            "its regex matches nothing on this page, in its source: tags and entities such as "
-            "&nbsp; are part of that",
+            f"its regex matches nothing on this page{SOURCE}",
         ),
         ({"css": "b", "attribute": "id"}, "its css matches, and no match has the attribute 'id'"),
         ({"css": "img"}, "what its css matches has no text: `attribute` takes another value of it"),

@@ -14,7 +14,7 @@ from crawlfleet.cli.console import Exit
 from crawlfleet.cli.failures import NamingGroup, judge
 from crawlfleet.cli.terminal import say
 from crawlfleet.kernel.errors import CrawlfleetError
-from crawlfleet.requests.outcomes import OF_RULE, REASONS, ROBOTS_DENIED, replay_of
+from crawlfleet.requests.outcomes import OF_RULE, OVER_QUOTA, REASONS, ROBOTS_DENIED, replay_of
 
 if TYPE_CHECKING:
     from crawlfleet.sdk import Changed, Client, DeadLetter, Job
@@ -234,6 +234,13 @@ def say_why_dead(fleet: "Client", biz: str, job: "Job") -> None:
     counts = Counter(one.reason for one in looked)
     for reason, count in counts.most_common():
         of = next(one for one in looked if one.reason == reason)
+        if reason == OVER_QUOTA:
+            console.note(
+                f"{count:,} {reason}, as {of.url} ({of.error}): they would end so again until "
+                f"that limit is higher. `crawlfleet quota show --biz {biz} --job {job.name}` shows "
+                "it, `crawlfleet quota set --help` says how to raise one of the job"
+            )
+            continue
         if reason != ROBOTS_DENIED:
             console.note(f"{count:,} {reason}, as {of.url} ({of.error})")
             continue
@@ -248,6 +255,8 @@ def say_why_dead(fleet: "Client", biz: str, job: "Job") -> None:
     if set(counts) == {ROBOTS_DENIED} or job.state in {"cancelled", "cancelling"}:
         return
     again = f"crawlfleet job retry {biz} {job.name}"
-    console.note(f"to have it worked on again: {again}")
+    only_quota = set(counts) == {OVER_QUOTA}
+    when = "once the limit is higher" if only_quota else "to have it worked on again"
+    console.note(f"{when}: {again}")
     if not counts or OF_RULE & set(counts):
         console.note(f"by its rule as it is now, if that was mended: {again} --current-rule")

@@ -14,7 +14,6 @@ from crawlfleet.cli.console import Exit
 from crawlfleet.cli.failures import UnknownJobError
 from crawlfleet.cli.terminal import say
 from crawlfleet.kernel.errors import InvalidRequestError, NotFoundError
-from crawlfleet.kernel.ids import parse_id
 
 if TYPE_CHECKING:
     from crawlfleet.sdk import Client, Explanation, Ledger, RequestStatus, Stats, UrlExplanation
@@ -246,14 +245,6 @@ def _show(found: "RequestStatus") -> None:
     console.timeline(found.timeline)
 
 
-def _is_id(text: str) -> bool:
-    try:
-        parse_id(text)
-    except InvalidRequestError:
-        return False
-    return True
-
-
 @click.command()
 @click.argument("biz")
 @click.argument("what", metavar="ID|URL")
@@ -277,14 +268,17 @@ def explain(fleet: "Client", biz: str, what: str, rule: str | None, as_json: boo
         )
     elif rule is not None:
         raise click.UsageError("--rule goes with a URL")
-    elif not _is_id(what):
-        raise click.BadParameter(
-            f"{what!r} is neither a URL nor an id, which has up to 19 digits, 24 hex digits or is "
-            f"a UUID; `crawlfleet requests {biz}` lists them",
-            param_hint="ID|URL",
-        )
     else:
-        found = fleet.explain(biz, what)
+        try:
+            found = fleet.explain(biz, what)
+        except InvalidRequestError as error:
+            if {problem.field for problem in error.problems} != {"id"}:
+                raise
+            raise click.BadParameter(
+                f"{what!r} is neither a URL nor an id, which has up to 19 digits, 24 hex digits or "
+                f"is a UUID; `crawlfleet requests {biz}` lists them",
+                param_hint="ID|URL",
+            ) from error
         said = f"{found.id} is {found.state}. {found.standing.sentence}"
     if as_json:
         return console.emit(found)
