@@ -465,6 +465,7 @@ FLEET: Final = Fleet(
     routes=(
         Route(path="/health", method="GET", function=names.ROUTER, api_key_required=False),
         Route(path="/openapi.json", method="GET", function=names.ROUTER, api_key_required=False),
+        Route(path="/hubs/{proxy+}", function=names.ROUTER, api_key_required=False),
         Route(path="/v1/fleet/tenants", function=names.OPERATORS),
         Route(path="/v1/fleet/tenants/{proxy+}", function=names.OPERATORS),
         Route(path="/", function=names.ROUTER),

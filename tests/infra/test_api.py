@@ -54,7 +54,7 @@ def test_everything_asks_for_a_key_but_health_and_the_openapi_document(assembly:
         path for path, method in methods(assembly).items() if not method["ApiKeyRequired"]
     }
 
-    assert open_paths == {"/health", "/openapi.json"}
+    assert open_paths == {"/health", "/openapi.json", "/hubs/{proxy+}"}
 
 
 def test_every_route_is_proxied_whole_to_its_function(assembly: Assembly):
@@ -167,7 +167,8 @@ def test_routes_without_a_key_have_limits_of_their_own(assembly: Assembly):
     }
     limit = STAGES[STAGE].usage_plan.open_rate_per_second
     assert limited.pop(("/*", "*")) == STAGES[STAGE].usage_plan.api_rate_per_second
-    assert limited == {("/~1health", "GET"): limit, ("/~1openapi.json", "GET"): limit}
+    of_all = {("/~1health", "GET"): limit, ("/~1openapi.json", "GET"): limit}
+    assert limited == of_all | {("/~1hubs~1{proxy+}", "ANY"): limit}
 
 
 @pytest.mark.parametrize("stage", STAGES.values(), ids=STAGES)

@@ -48,6 +48,8 @@ class Site:
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.items: dict[str, list[str]] = {}
         self.answers: dict[str, dict] = {}
+        #: Headers of each feed.
+        self.links: dict[str, str] = {}
 
     async def answer(self, request):
         path = request.path
@@ -64,7 +66,7 @@ class Site:
         return web.Response(
             text=f"<rss version='2.0'><channel><title>T</title>{text}</channel></rss>",
             content_type="application/rss+xml",
-            headers={"ETag": etag},
+            headers={"ETag": etag, **self.links},
         )
 
     @property

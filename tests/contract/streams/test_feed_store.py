@@ -5,14 +5,16 @@ from datetime import UTC, datetime, timedelta
 from threading import Barrier
 
 import pytest
+from msgspec.structs import replace
 
-from tests.kit.feeds import MOST, Feed, Hub, Lease, MongoFeeds
+from tests.kit.feeds import MOST, Feed, Hub, MongoFeeds, MongoHubs
 from tests.kit.requests import Validators
 
 #: The real time: what is kept is forgotten by the server's.
 NOW = datetime.now(UTC).replace(microsecond=0)
 UNTIL = NOW + timedelta(minutes=5)
 LATER = NOW + timedelta(hours=1)
+HUB = Hub(url="https://hub.example/", topic="t")
 
 
 @pytest.fixture
@@ -63,13 +65,32 @@ def test_all_of_a_state_comes_back(feeds, urls):
         failures=3,
         trouble="Throttled: answered 429",
         gone=True,
-        hub=Lease(hub=Hub(url="https://hub.example/", topic="t"), secret="s", asked_at=NOW),
+        offers=HUB,
+        awaited=True,
     )
     feeds.take(urls[:1], "a", NOW, UNTIL)
     feeds.keep([state], "a")
 
     assert feeds.take(urls[:1], "b", NOW, UNTIL).feeds == (state,)
     assert feeds.known(urls) == {urls[0]: state}
+
+
+def test_the_lease_at_a_hub_is_kept_apart_from_the_state(feeds, urls, mongo_connection):
+    hubs = MongoHubs(mongo_connection)
+    feeds.take(urls[:1], "a", NOW, UNTIL)
+    callback, lease = hubs.ask(urls[0], HUB, NOW)
+    feeds.keep([Feed(url=urls[0], next_at=NOW, hub=replace(lease, secret="other"))], "a")
+
+    held = replace(lease, until=LATER, trusted=True)
+    hubs.keep(callback, held)
+
+    assert feeds.known(urls)[urls[0]].hub == held
+    assert [one.hub for one in feeds.take(urls[:1], "b", NOW, UNTIL).feeds] == [held]
+    assert hubs.ask(urls[0], HUB, NOW) is None
+    hubs.distrust(urls)
+    assert not feeds.known(urls)[urls[0]].hub.trusted
+    hubs.keep(callback, replace(held, secret="of a hub before"))
+    assert hubs.of(callback) == (urls[0], replace(held, trusted=False))
 
 
 def test_who_has_lost_a_feed_keeps_nothing_of_it(feeds, urls):

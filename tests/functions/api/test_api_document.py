@@ -20,6 +20,7 @@ from tests.functions.seeds import failed_seed
 from tests.functions.shim import wsgi
 from tests.kit.api import ROUTES, inputs
 from tests.kit.config import read_documents
+from tests.kit.feeds import Hub, MongoHubs
 from tests.kit.jobs import MongoDemands
 from tests.kit.kernel import names
 from tests.kit.versions import HistoryTerms
@@ -94,6 +95,14 @@ def an_own_version(world: World) -> str:
     return str(found)
 
 
+def a_hub_that_is_asked(world: World) -> tuple[str, str]:
+    """Have the hub of a feed be asked; return its callback and the topic."""
+    hub = Hub(url="https://hub.example/", topic="https://example.org/feed")
+    made = MongoHubs(world.own.nodes).ask(hub.topic, hub, datetime.now(UTC))
+    assert made is not None
+    return made[0], hub.topic
+
+
 def test_everything_documented_answers(world, document, tmp_path, monkeypatch):
     monkeypatch.setenv(names.ENV_KEYS_FILE, str(tmp_path / "keys.json"))
     monkeypatch.setenv(names.ENV_WRITES_CONFIG, "yes")
@@ -152,6 +161,9 @@ def test_everything_documented_answers(world, document, tmp_path, monkeypatch):
     queries |= {"getConversation": {"channel": "news", "item": "1"}}
     queries |= {"getSource": {"name": "https://example.org/feed"}}
     queries |= {"explainItem": {"channel": "news", "item": "1"}}
+    values["callback"], topic = a_hub_that_is_asked(world)
+    asked = {"hub.mode": "subscribe", "hub.topic": topic, "hub.challenge": "c"}
+    queries |= {"answerHub": asked}
 
     # Deletions come last, after the reading of what they delete.
     for (method, path), operation in sorted(
@@ -171,6 +183,7 @@ def test_open_paths_need_no_key_and_all_others_do(world, document):
     seed = {"segment": "2026-03-01", "key": "0" * 32}
     values = {"biz": "docs", "id": "1", "name": "nightly", "spider": "all", "job": "june", **seed}
     values |= {"tenant": "acme", "subscription": "all", "delivery": "0" * 64}
+    values |= {"callback": "0" * 40}
     for (method, path), operation in document.operations.items():
         place = re.sub(r"{(\w+)}", lambda match: values[match[1]], path)
         answer = ask(world, method, place, "{}", key=None)

@@ -188,3 +188,13 @@ def test_a_hub_is_trusted_from_its_first_push_until_polling_finds_what_it_missed
     assert not websub.is_pushing(pushing, pushing.until)
     assert not websub.is_pushing(websub.missed(pushing), NOW)
     assert not websub.is_pushing(None, NOW)
+
+
+def test_a_short_lease_is_renewed_within_it_and_one_that_has_ended_only_after_hours():
+    short = replace(HELD, until=NOW + timedelta(hours=1))
+    assert not websub.wants_asking(short, HUB, NOW + timedelta(minutes=47))
+    assert websub.wants_asking(short, HUB, NOW + timedelta(minutes=48))
+
+    ended = replace(short, asked_at=NOW + timedelta(hours=2))
+    assert not websub.wants_asking(ended, HUB, NOW + timedelta(hours=7))
+    assert websub.wants_asking(ended, HUB, NOW + timedelta(hours=8))

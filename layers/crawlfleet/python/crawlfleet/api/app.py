@@ -84,7 +84,8 @@ class RestApi:
                     _ = call.tenant
                     if route.method != "GET":
                         must_be_active(call.tree, call.tenant)
-                known_parameters(call.parameters, route.names)
+                if not route.any_parameters:
+                    known_parameters(call.parameters, route.names)
                 return route.handler(call, **{name: unquote(value) for name, value in path.items()})
             except Exception as error:  # noqa: BLE001  becomes an answer; see responses.document_of
                 if is_fault(error):

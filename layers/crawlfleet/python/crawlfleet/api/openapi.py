@@ -30,6 +30,11 @@ _PATH_PARAMETERS: Final = {
     "name": ("A schedule's name.", r"^[a-z][a-z0-9-]{0,31}$", "nightly"),
     "spider": ("A spider's name.", r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", "catalogue"),
     "subscription": ("A subscription's name.", r"^[a-z][a-z0-9-]{0,31}$", "climate"),
+    "callback": (
+        "The end of the address that a hub was told.",
+        r"^[0-9a-f]{40}$",
+        "5197b3c9a83a1a4e0892847197b0cd70a04b9992",
+    ),
     "delivery": (
         "The id of a message.",
         r"^[0-9a-f]{64}$",
@@ -209,6 +214,8 @@ def _answer(route: Route, status: int) -> dict[str, Any]:
         answer["content"] = {"application/json": {"schema": _one_of(shapes)}}
     elif view is not None:
         answer["content"] = {"application/json": {"schema": _reference(view)}}
+    elif status == 200 and route.is_text:
+        answer["content"] = {"text/plain": {"schema": {"type": "string"}}}
     elif status == 200:
         answer["content"] = {"application/json": {"schema": {"type": "object"}}}
     if route.answer_headers:

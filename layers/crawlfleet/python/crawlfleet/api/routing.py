@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from crawlfleet.streams.delivery.dead_letters import StreamDeadLetters
     from crawlfleet.streams.delivery.explaining import ItemExplainer
     from crawlfleet.streams.delivery.mongo.conversations import MongoConversations
+    from crawlfleet.streams.feeds.hubs import HubCallbacks
     from crawlfleet.streams.reading.seen import SeenSources
     from crawlfleet.streams.subscriptions.service import SubscriptionService
     from crawlfleet.tenancy.configuration import Configuration
@@ -100,6 +101,8 @@ class Context(Protocol):
     def conversations(self) -> "MongoConversations": ...
     @property
     def sources(self) -> "SeenSources": ...
+    @property
+    def hubs(self) -> "HubCallbacks": ...
     @property
     def explaining_items(self) -> "ItemExplainer": ...
     @property
@@ -211,6 +214,11 @@ class Call:
         """The body, within its bounds."""
         return body_of(self.event)
 
+    def header(self, name: str) -> str:
+        """Return a header by its name in lower case, "" for none."""
+        headers: Mapping[str, str] = self.event.get("headers") or {}
+        return next((value for one, value in headers.items() if one.lower() == name), "")
+
     @property
     def query(self) -> Mapping[str, str]:
         """The query's parameters, each with its last value."""
@@ -257,6 +265,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
     ``answers`` gives the shape by status; ``problems`` the statuses of its errors. ``headers`` are
     what the call may carry, ``answer_headers`` what its answers may. An ``open`` one needs no key.
+    Where ``is_text`` its answer of 200 is plain text; with ``any_parameters`` it ignores unknown
+    ones.
     """
 
     operation: str
@@ -272,6 +282,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     headers: tuple[Parameter, ...] = ()
     answer_headers: tuple[Parameter, ...] = ()
     open: bool = False
+    is_text: bool = False
+    any_parameters: bool = False
 
     @property
     def names(self) -> frozenset[str]:
@@ -385,7 +397,7 @@ _WORDS: Final[Mapping[str, frozenset[str]]] = {
     "rules": frozenset({"coverage", "rules", "bizs"}),
     "schedules": frozenset({"schedules"}),
     "spiders": frozenset({"spiders"}),
-    "subscriptions": frozenset({"subscriptions"}),
+    "subscriptions": frozenset({"subscriptions", "hubs"}),
     "deliveries": frozenset({"undelivered", "conversations", "stream-items", "sources", "figures"}),
     "jobs": frozenset({"jobs", "forecasts"}),
     "demands": frozenset({"demands", "run"}),

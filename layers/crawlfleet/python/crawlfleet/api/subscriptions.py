@@ -1,4 +1,4 @@
-"""Subscriptions to streams in the API: put, get, list, end; try a filter (SPEC.md D5)."""
+"""Subscriptions to streams in the API: put, get, list, end; try a filter; hubs call back (D5)."""
 
 from typing import Annotated, Any, Final
 
@@ -6,13 +6,13 @@ import msgspec
 from aws_lambda_powertools.event_handler import Response
 from msgspec import Meta
 
-from crawlfleet.api.inputs import read
+from crawlfleet.api.inputs import body_of, read
 from crawlfleet.api.quotas import quota_view
-from crawlfleet.api.responses import at, filled, no_content, page_of, shown
-from crawlfleet.api.routing import CURSOR, LIMIT, Call, Parameter, Routes
+from crawlfleet.api.responses import TooLargeBodyError, at, filled, no_content, page_of, shown
+from crawlfleet.api.routing import CURSOR, LIMIT, Call, Parameter, Routes, word
 from crawlfleet.config.lookup import biz_of
 from crawlfleet.fleet.quotas.models import Scope, described
-from crawlfleet.kernel.errors import InvalidRequestError, Problem
+from crawlfleet.kernel.errors import InvalidRequestError, NotFoundError, Problem
 from crawlfleet.kernel.validation import right_fields
 from crawlfleet.streams.subscriptions import models
 from crawlfleet.streams.subscriptions.models import Content, FilterText
@@ -210,3 +210,59 @@ def try_filter(call: Call, biz: str) -> Response[str]:
     answers = tuple(filled(TriedItem, one) for one in items)
     taken = sum(one.taken for one in items)
     return shown(200, TriedFilter(filter=wanted.text, taken=taken, items=answers))
+
+
+#: Hubs of feeds ask whether they are meant, and push (WebSub).
+_PLAIN: Final = "text/plain; charset=utf-8"
+_SIGNATURE: Final = "x-hub-signature"
+_ASKED: Final = (
+    word("hub.mode", "What the hub asks about: subscribe, unsubscribe or denied."),
+    word("hub.topic", "The feed, as the hub knows it."),
+    Parameter(
+        name="hub.challenge",
+        meaning="The text that the answer is to have, if the subscription is meant.",
+        shape={"type": "string", "minLength": 1, "maxLength": 4_000},
+    ),
+    word("hub.lease_seconds", "For how long the hub is going to push."),
+    word("hub.reason", "Why the hub denies."),
+)
+
+
+@ROUTES.add(
+    *("GET", "/hubs/{callback}", {200: None}),
+    problems=(404, 503),
+    parameters=_ASKED,
+    open=True,
+    is_text=True,
+    any_parameters=True,
+)
+def answer_hub(call: Call, callback: str) -> Response[str]:
+    """Tell a feed's hub that a subscription is meant, by its challenge."""
+    meant = call.context.hubs.answer(callback, call.query)
+    if meant.status != 200:
+        raise NotFoundError("no such subscription of a feed is meant")
+    return Response(200, _PLAIN, meant.challenge, {"X-Content-Type-Options": "nosniff"})
+
+
+@ROUTES.add(
+    *("POST", "/hubs/{callback}", {202: None, 410: None}),
+    problems=(503,),
+    headers=(
+        Parameter(
+            name=_SIGNATURE,
+            meaning="The method, = and the HMAC of the body by the secret of the subscription.",
+            shape={"type": "string"},
+        ),
+    ),
+    open=True,
+    any_parameters=True,
+)
+def push_hub(call: Call, callback: str) -> Response[str]:
+    """Take a push of a feed's hub: the feed is read at once. 410 is that of one nobody wants."""
+    try:
+        body = body_of(call.event)
+    except TooLargeBodyError:
+        # Longer than is read here; polling finds what it has.
+        body = b""
+    status = call.context.hubs.push(callback, call.header(_SIGNATURE), body)
+    return Response(status, _PLAIN, "")

@@ -14,8 +14,10 @@ from crawlfleet.kernel.time import Clock
 from crawlfleet.streams.delivery.figures import Tally
 from crawlfleet.streams.delivery.mongo.accepting import MongoAccepting
 from crawlfleet.streams.feeds.fetching import PoliteFeeds
-from crawlfleet.streams.feeds.mongo import MongoFeeds
+from crawlfleet.streams.feeds.hubs import HubSubscriber
+from crawlfleet.streams.feeds.mongo import MongoFeeds, MongoHubs
 from crawlfleet.streams.feeds.reader import FeedReader, parsed_by
+from crawlfleet.streams.http.connection import StreamClient
 from crawlfleet.streams.reading.closing import Closing
 from crawlfleet.streams.reading.feeds import LOOK_SECONDS, FeedRunner
 from crawlfleet.streams.reading.metering import Metering
@@ -34,6 +36,7 @@ async def read_feeds(
     told: Callable[[FeedRunner], None],
     meter: Metering,
     ledgers: QuotaLedgers,
+    client: StreamClient,
 ) -> None:
     """Read feeds until it ends; without a subscription to one nothing is opened for them.
 
@@ -73,11 +76,20 @@ async def read_feeds(
                 *(fetcher, clock, worker),
             )
             store, parse = MongoFeeds(parts.nodes), parsed_by(parser)
+            hubs = HubSubscriber(
+                store,
+                MongoHubs(parts.nodes),
+                client,
+                lambda: config.current().stage.streams.hub_callback or "",
+                lambda: config.current().stage.user_agent,
+                clock,
+            )
             await runner.run(
                 lambda wanted: FeedReader(
                     *(store, polite.download, parse, wanted, clock),
                     tenants=lambda: runner.tenants,
                     share=lambda tenant: share_of(config.current(), tenant),
+                    hubs=hubs,
                 ),
                 ends,
             )

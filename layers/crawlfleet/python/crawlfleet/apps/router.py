@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from crawlfleet.streams.delivery.dead_letters import StreamDeadLetters
     from crawlfleet.streams.delivery.explaining import ItemExplainer
     from crawlfleet.streams.delivery.mongo.conversations import MongoConversations
+    from crawlfleet.streams.feeds.hubs import HubCallbacks
     from crawlfleet.streams.reading.seen import SeenSources
     from crawlfleet.streams.subscriptions.service import SubscriptionService
     from crawlfleet.tenancy.configuration import Configuration
@@ -89,7 +90,6 @@ class RouterContext:
 
     @cached_property
     def _platform(self) -> Platform:
-
         return Platform(self.parts)
 
     @cached_property
@@ -226,14 +226,9 @@ class RouterContext:
     @cached_property
     def undelivered(self) -> "StreamDeadLetters":
         """The dead letters of subscriptions."""
-        from crawlfleet.streams.delivery.dead_letters import StreamDeadLetters
-        from crawlfleet.streams.delivery.mongo.dead_letters import MongoStreamDeadLetters
-        from crawlfleet.streams.subscriptions.mongo import MongoSubscriptions
+        from crawlfleet.streams.delivery.dead_letters import dead_letters_over
 
-        nodes = self.parts.nodes
-        return StreamDeadLetters(
-            store=MongoStreamDeadLetters(nodes), subscriptions=MongoSubscriptions(nodes)
-        )
+        return dead_letters_over(self.parts.nodes)
 
     @cached_property
     def conversations(self) -> "MongoConversations":
@@ -245,12 +240,9 @@ class RouterContext:
     @cached_property
     def explaining_items(self) -> "ItemExplainer":
         """The service that explains items of streams."""
-        from crawlfleet.streams.delivery.explaining import ItemExplainer
-        from crawlfleet.streams.delivery.mongo.traces import MongoTraces
-        from crawlfleet.streams.subscriptions.mongo import MongoSubscriptions
+        from crawlfleet.streams.delivery.explaining import explainer_over
 
-        nodes = self.parts.nodes
-        return ItemExplainer(traces=MongoTraces(nodes), subscriptions=MongoSubscriptions(nodes))
+        return explainer_over(self.parts.nodes)
 
     @cached_property
     def sources(self) -> "SeenSources":
@@ -258,6 +250,13 @@ class RouterContext:
         from crawlfleet.streams.reading.seen import sources_over
 
         return sources_over(self.parts.nodes)
+
+    @cached_property
+    def hubs(self) -> "HubCallbacks":
+        """The callbacks of hubs of feeds."""
+        from crawlfleet.streams.feeds.hubs import callbacks_over
+
+        return callbacks_over(self.parts.nodes, self.now)
 
     @cached_property
     def costs(self) -> "MongoCosts":

@@ -184,6 +184,7 @@ class StreamReaders:
                     *(parts, self._worker, self._clock, self._stores, self._terms, ends),
                     *(seen.tally, seen.of_feeds),
                     *(meter, ledgers),
+                    client,
                 )
             )
             stop = threading.Event()

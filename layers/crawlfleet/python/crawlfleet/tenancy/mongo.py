@@ -40,7 +40,8 @@ _NUMBERED: Final = "subscriptions"
 OF_THE_FLEET: Final = frozenset(
     {
         *("schedule_looks", "incident_desk", "worker_numbers", "pools"),
-        *("subscription_numbers", "stream_items", "stream_cursors", "stream_feeds"),
+        *("subscription_numbers", "stream_items", "stream_cursors"),
+        *("stream_feeds", "stream_hubs"),
         *("config_versions", "config_newest"),
         *("stream_readers", "stream_source_hours"),
     }

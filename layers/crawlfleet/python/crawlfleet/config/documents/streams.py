@@ -28,6 +28,11 @@ StreamAddress = Annotated[
     Meta(pattern=r"^https?://[^\s@/?#]{1,253}(?:[/?][^\s#]{0,2000})?\Z"),
     Words("an http or https address without a user, such as https://stream.example/lines"),
 ]
+CallbackAddress = Annotated[
+    str,
+    Meta(pattern=r"^https?://[^\s@/?#]{1,253}(?:/[A-Za-z0-9._~/-]{0,200})?\Z"),
+    Words("the address of the API, such as https://api.example.com/prod"),
+]
 ParameterName = Annotated[
     str,
     Meta(pattern=r"^[A-Za-z0-9_.\[\]-]{1,64}\Z"),
@@ -200,12 +205,16 @@ class StreamTerms(Document, frozen=True, kw_only=True):
     On AWS a reader has ``sources_per_reader`` sources before another one is started, as many as the
     deployment allows. A reader whose time ends goes once its successor has run for
     ``overlap_seconds``.
+
+    ``hub_callback`` is the address of the API as hubs of feeds reach it, with its stage: then hubs
+    are asked to push (WebSub). Without it no hub is asked, and feeds are polled.
     """
 
     channels: Annotated[dict[StoreName, Channel], Meta(max_length=100)] = {}
 
     sources_per_reader: Annotated[int, Meta(ge=1, le=1_000)] = 20
     overlap_seconds: Annotated[float, Meta(ge=0, le=120)] = 10.0
+    hub_callback: CallbackAddress | None = None
     targets: Annotated[
         dict[Slug, Annotated[tuple[AllowedTarget, ...], Meta(max_length=100)]],
         Meta(max_length=10_000),

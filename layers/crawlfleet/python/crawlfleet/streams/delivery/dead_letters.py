@@ -10,6 +10,7 @@ from typing import Final
 
 from crawlfleet.kernel import paging
 from crawlfleet.kernel.errors import InvalidRequestError, NotFoundError
+from crawlfleet.kernel.mongo.connection import MongoNodes
 from crawlfleet.kernel.paging import Listing
 from crawlfleet.kernel.validation import named
 from crawlfleet.streams.delivery.models import DeadLetter, Reason
@@ -122,3 +123,9 @@ def _reason(text: str | None) -> Reason | None:
     if text is not None and text not in list(Reason):
         raise InvalidRequestError.of("reason", f"is unknown: expected {named(Reason, text)}")
     return None if text is None else Reason(text)
+
+
+def dead_letters_over(nodes: MongoNodes) -> StreamDeadLetters:
+    """Open the dead letters of subscriptions over the home node."""
+    store = MongoStreamDeadLetters(nodes)
+    return StreamDeadLetters(store=store, subscriptions=MongoSubscriptions(nodes))

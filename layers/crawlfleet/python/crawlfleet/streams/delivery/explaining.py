@@ -14,6 +14,7 @@ import msgspec
 
 from crawlfleet.kernel import paging
 from crawlfleet.kernel.errors import InvalidRequestError, NotFoundError
+from crawlfleet.kernel.mongo.connection import MongoNodes
 from crawlfleet.kernel.paging import Listing
 from crawlfleet.streams.delivery.models import ITEM_BYTES, LIFE, Delivery, item_key
 from crawlfleet.streams.delivery.mongo.traces import MongoTraces, Trace, TracedDelivery
@@ -213,3 +214,8 @@ class ItemExplainer:
             said = f"is missing: several have an item of this id, such as {there}"
             raise InvalidRequestError.of("channel", said)
         return found[0]
+
+
+def explainer_over(nodes: MongoNodes) -> ItemExplainer:
+    """Open the explainer of items over the home node."""
+    return ItemExplainer(traces=MongoTraces(nodes), subscriptions=MongoSubscriptions(nodes))

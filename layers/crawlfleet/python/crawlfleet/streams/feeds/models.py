@@ -82,6 +82,9 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``full_at`` is when a body came last. ``answers`` counts those since it is known. ``rate`` is
     how many items a second it has. ``level`` and ``seen`` are identity's. ``failures`` counts those
     in a row, ``trouble`` says the last one; ``gone`` is what its server says of it (410).
+    ``offers`` is the hub that its last body named, ``hub`` the lease there, which the store keeps
+    apart. ``woken`` says that a push has it be asked now, ``awaited`` that one had, and nothing new
+    was there yet.
     """
 
     url: str
@@ -101,7 +104,10 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trouble: str = ""
     gone: bool = False
     gaps: Gaps = Gaps()
+    offers: Hub | None = None
     hub: Lease | None = None
+    woken: bool = False
+    awaited: bool = False
 
 
 class Download(msgspec.Struct, frozen=True, kw_only=True):

@@ -37,6 +37,8 @@ from crawlfleet.streams.silence import after_items
 PUT_OFF: Final = timedelta(seconds=60)
 #: A feed that is gone is asked for again after this.
 GONE: Final = timedelta(days=30)
+#: A push that is faster than the copies of a feed: it is asked once more after this.
+AWAITED: Final = timedelta(seconds=60)
 _GONE_STATUS: Final = 410
 _TROUBLE_MAX: Final = 300
 _NOT_ASKED: Final = (errors.StoreError, errors.NotReadyError, errors.RobotsUnknownError)
@@ -53,7 +55,7 @@ def unchanged(
     feed: Feed, download: Download, sent: Validators | None, now: datetime, bounds: Bounds = USUAL
 ) -> Outcome:
     """Return what follows from an answer that says nothing new."""
-    state = conditions.kept(feed, download, now, sent=sent)
+    state = replace(conditions.kept(feed, download, now, sent=sent), awaited=feed.woken)
     rate = feed.rate if feed.read_at is None else _rate(feed, 0, now)
     return Outcome(_answered(state, download, rate, 0.0, now, bounds))
 
@@ -75,7 +77,8 @@ def read(
     else:
         new, rate = found.new, _rate(feed, len(found.new), now)
     hub = feed.hub
-    if hub is not None and new and websub.is_pushing(hub, now):
+    by_push = feed.woken or feed.awaited
+    if hub is not None and new and not by_push and websub.is_pushing(hub, now):
         hub = websub.missed(hub)
     state = replace(
         conditions.kept(feed, download, now, sent=sent),
@@ -83,6 +86,8 @@ def read(
         seen=found.seen,
         place=download.moved or feed.place,
         hub=hub,
+        offers=websub.hub_of(download.headers, about, download.url),
+        awaited=feed.woken and not new,
         gaps=after_items(feed.gaps, now) if new else feed.gaps,
     )
     items = tuple(items_of(feed.url, about, new, now))
@@ -131,13 +136,22 @@ def _answered(
         conditional=bool(feed.validators),
         pushed=websub.is_pushing(feed.hub, now),
     )
+    due_at = next_at(feed.url, now, seconds)
+    if feed.awaited:
+        due_at = min(due_at, now + AWAITED)
+    if (lease := feed.hub) is not None and lease.until is not None:
+        renewed_at = websub.renewed_at(lease)
+        if lease.hub == feed.offers and renewed_at > now:
+            # Hubs are asked when their feeds are.
+            due_at = min(due_at, renewed_at)
     return replace(
         feed,
+        woken=False,
         rate=rate,
         read_at=now,
         answers=feed.answers + 1,
         failures=0,
         gone=False,
         trouble="",
-        next_at=next_at(feed.url, now, seconds),
+        next_at=due_at,
     )

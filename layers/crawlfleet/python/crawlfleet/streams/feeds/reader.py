@@ -12,8 +12,8 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import UTC, datetime, timedelta
+from typing import Final, Protocol
 from uuid import uuid4
 
 from crawlfleet.config.documents.rule import Spider
@@ -44,6 +44,7 @@ BATCH_ITEMS: Final = 1_000
 LOOK_SECONDS: Final = 1.0
 _SPIDER: Final = Spider(executor="feed_items")
 _SLICE_SECONDS: Final = 1.0
+_AT_ONCE: Final = datetime.min.replace(tzinfo=UTC)
 #: Feeds are taken when this part of the room is free: each taking is a call of the store.
 _PARTS: Final = 4
 _log: Final = logging.getLogger(__name__)
@@ -52,6 +53,19 @@ _log: Final = logging.getLogger(__name__)
 DownloadFeed = Callable[[Feed], Awaitable[tuple[Download, Validators | None]]]
 #: Reads the body of a download, for a tenant.
 ParseFeed = Callable[[Download, str], Awaitable[tuple[About, tuple[Entry, ...]]]]
+
+
+class Hubs(Protocol):
+    """The hubs of feeds; ``hubs.HubSubscriber`` is."""
+
+    async def tend(self, feed: Feed) -> None:
+        """Ask the hub of a feed where that is due."""
+
+    async def distrust(self, feeds: Collection[str]) -> None:
+        """Trust the hubs of feeds no longer, until they push."""
+
+    async def waking(self) -> Collection[str]:
+        """List feeds that hubs have pushed."""
 
 
 def parsed_by(reader: PageReader) -> ParseFeed:
@@ -90,6 +104,7 @@ class FeedReader:
     bounds: Bounds = USUAL
     concurrency: int = CONCURRENCY
     look_seconds: float = LOOK_SECONDS
+    hubs: Hubs | None = None
     tenants: Callable[[], Mapping[str, Sequence[str]]] = dict
     share: Callable[[str], float] = lambda _: 1.0
     #: Feeds that were asked for, by their outcome: ``read``, ``unchanged``, ``failed``.
@@ -100,6 +115,8 @@ class FeedReader:
     #: Feeds that are taken and not kept, with the token that they were taken by.
     _taken: dict[str, str] = field(default_factory=dict, init=False)
     _tasks: set[asyncio.Task[outcomes.Outcome]] = field(default_factory=set, init=False)
+    _tending: set[asyncio.Task[None]] = field(default_factory=set, init=False)
+    _heard_at: float = field(default=float("-inf"), init=False)
     _places: FeedPlaces = field(init=False)
 
     def __post_init__(self) -> None:
@@ -134,6 +151,7 @@ class FeedReader:
         if wanted is not self._known:
             self._known, now = wanted, self.clock()
             self._due = {url: self._due.get(url, now) for url in wanted}
+        await self._hear()
         if self._tasks and self.concurrency - len(self._tasks) < self.concurrency // _PARTS:
             return
         now = self.clock()
@@ -153,6 +171,15 @@ class FeedReader:
         for feed in taken.feeds:
             self._taken[feed.url] = token
             self._tasks.add(asyncio.create_task(self._ask(feed)))
+
+    async def _hear(self) -> None:
+        """Take up which feeds hubs have pushed: they come before all that are due."""
+        if self.hubs is None or self.steady.now() - self._heard_at < self.look_seconds:
+            return
+        self._heard_at = self.steady.now()
+        for url in await self.hubs.waking():
+            if url in self._due and url not in self._taken:
+                self._due[url] = _AT_ONCE
 
     def _first_due(self, now: datetime) -> list[str]:
         """List feeds that are longest due, as many as their tenants and hosts have places for."""
@@ -209,12 +236,25 @@ class FeedReader:
             except StoreError as error:
                 # They are read again when their lease has ended; receivers know what they have.
                 warn("feeds cannot be kept", error)
+        if self.hubs is not None:
+            await self._tend(self.hubs, feeds)
+
+    async def _tend(self, hubs: Hubs, feeds: list[Feed]) -> None:
+        """Have hubs be asked meanwhile; those that missed an item are trusted no longer."""
+        if missed := [one.url for one in feeds if one.hub is not None and not one.hub.trusted]:
+            await hubs.distrust(missed)
+        for feed in feeds:
+            if feed.offers is not None and feed.url in self._due:
+                task = asyncio.create_task(hubs.tend(feed))
+                self._tending.add(task)
+                task.add_done_callback(self._tending.discard)
 
     async def _leave(self) -> None:
         """End what is under way, and let others take it."""
-        for task in self._tasks:
+        under_way = [*self._tasks, *self._tending]
+        for task in under_way:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*under_way, return_exceptions=True)
         self._tasks.clear()
         self._places.leave(list(self._taken))
         taken, self._taken = self._taken, {}

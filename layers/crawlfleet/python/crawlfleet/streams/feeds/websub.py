@@ -103,14 +103,12 @@ def wants_asking(lease: Lease | None, hub: Hub | None, now: datetime) -> bool:
         return False
     if lease is None or lease.hub != hub:
         return True
-    if now - lease.asked_at < UNANSWERED:
-        return False
-    return lease.until is None or now >= renewed_at(lease)
+    return now >= renewed_at(lease)
 
 
 def renewed_at(lease: Lease) -> datetime:
-    """Return when a lease is renewed: well before it ends."""
-    if lease.until is None:
+    """Return when a hub is asked again: well before its lease ends, or where it is silent."""
+    if lease.until is None or lease.until <= lease.asked_at:
         return lease.asked_at + UNANSWERED
     return lease.asked_at + (lease.until - lease.asked_at) * RENEWED
 

@@ -26,6 +26,7 @@ _BEGINNING_SECONDS: Final = 2.0
 #: What the API of a stream may answer: a list of all rules is some hundred bytes a rule.
 MOST_ANSWER_BYTES: Final = 16_000_000
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_SAME_METHOD: Final = frozenset({307, 308})
 _GUARDED: Final = "the check of addresses has come into force; the stream is connected to anew"
 
 
@@ -165,6 +166,31 @@ class StreamClient:
             said = {}
         asked = retry_after_seconds(response.headers.get("Retry-After"), self._clock())
         return Answer(response.status, said, dict(response.headers), asked or 0.0)
+
+    async def post_form(
+        self, url: URL, headers: Mapping[str, str], form: str, seconds: float
+    ) -> int:
+        """Post a form; return the status of the answer, which is another than a redirect's.
+
+        A redirect that keeps the method is followed, any other one is the answer.
+
+        Raises:
+            StatusError: it was not accepted.
+            FetchError: there is no connection, or no answer in time.
+        """
+        sent = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
+        for _ in range(MOST_REDIRECTS + 1):
+            response, _ = await self._ask(url, sent, seconds, "POST", form.encode())
+            place, asked = (response.headers.get(name) for name in ("Location", "Retry-After"))
+            body = await _beginning(response, seconds)
+            if response.status in _SAME_METHOD and place:
+                url = _joined(url, place)
+                continue
+            if not 200 <= response.status < 300:
+                seconds_asked = retry_after_seconds(asked, self._clock())
+                raise StatusError(response.status, seconds_asked, body=body)
+            return response.status
+        raise errors.TooLargeError(f"more than {MOST_REDIRECTS} redirects")
 
     async def _ask(
         self,
