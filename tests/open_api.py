@@ -12,6 +12,7 @@ PROBLEM: Final = "application/problem+json"
 #: What no operation documents, because no operation answers it: there is no such route or method.
 NO_ROUTE: Final = frozenset({404, 405})
 
+_PLAIN: Final = "text/plain"
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}\Z")
 
 
@@ -57,7 +58,7 @@ class ApiDocument:
             assert text == "", f"{status} has no content, and not {text}"
             return
         assert kind in content, f"{kind!r} is not documented of {status}"
-        self._hold(content[kind]["schema"], json.loads(text))
+        self._hold(content[kind]["schema"], text if kind == _PLAIN else json.loads(text))
 
     def hold_call(self, method: str, path: str, query: dict[str, str], body: bytes) -> None:
         """Refuse a call that does not fit the document, and that was carried out all the same."""

@@ -154,7 +154,10 @@ def test_a_hub_is_asked_when_new_silent_or_near_the_end_of_its_lease():
     assert websub.wants_asking(None, HUB, NOW)
     assert not websub.wants_asking(None, None, NOW)
     assert not websub.wants_asking(HELD, None, NOW)
-    assert websub.wants_asking(HELD, replace(HUB, url="https://new.example/"), soon)
+    # A feed that names others in turn has us call none of them more often.
+    assert not websub.wants_asking(HELD, replace(HUB, url="https://new.example/"), soon)
+    other = replace(HUB, url="https://new.example/")
+    assert websub.wants_asking(HELD, other, NOW + websub.ANOTHER)
     assert not websub.wants_asking(LEASE, HUB, soon)
     assert websub.wants_asking(LEASE, HUB, NOW + websub.UNANSWERED)
     assert not websub.wants_asking(HELD, HUB, NOW + timedelta(days=7))

@@ -213,7 +213,7 @@ def try_filter(call: Call, biz: str) -> Response[str]:
 
 
 #: Hubs of feeds ask whether they are meant, and push (WebSub).
-_PLAIN: Final = "text/plain; charset=utf-8"
+_PLAIN: Final = "text/plain"
 _SIGNATURE: Final = "x-hub-signature"
 _ASKED: Final = (
     word("hub.mode", "What the hub asks about: subscribe, unsubscribe or denied."),

@@ -34,6 +34,8 @@ LEASE_MOST: Final = timedelta(days=30)
 RENEWED: Final = 0.8
 #: A hub that has not asked back is asked again after so long.
 UNANSWERED: Final = timedelta(hours=6)
+#: Another hub than the last one is asked after so long: a feed may name others in turn.
+ANOTHER: Final = timedelta(hours=1)
 #: Bytes of a secret in hex: fewer than 200 are allowed.
 SECRET_MAX: Final = 199
 _CHALLENGE_MAX: Final = 4_000
@@ -101,8 +103,10 @@ def wants_asking(lease: Lease | None, hub: Hub | None, now: datetime) -> bool:
     """Tell whether a hub is to be asked now: it is new, has not answered, or its lease ends."""
     if hub is None:
         return False
-    if lease is None or lease.hub != hub:
+    if lease is None:
         return True
+    if lease.hub != hub:
+        return now - lease.asked_at >= ANOTHER
     return now >= renewed_at(lease)
 
 
