@@ -13,7 +13,14 @@ from crawlfleet.api import schedules as schedule_views
 from crawlfleet.api import seeds as seed_views
 from crawlfleet.api.app import RestApi
 from crawlfleet.api.fleet import REASON, fleet_view, share_view
-from crawlfleet.api.incidents import incident_view
+from crawlfleet.api.incidents import (
+    BIZS_SHOWN,
+    INCIDENTS_SHOWN,
+    LATE_SHOWN,
+    etag_of,
+    incident_view,
+    overview_view,
+)
 from crawlfleet.api.jobs import job_view, order_in, whole_job_view
 from crawlfleet.api.responses import (
     MethodNotAllowedError,
@@ -25,7 +32,7 @@ from crawlfleet.api.responses import (
 from crawlfleet.api.routing import all_routes, resources_at, routes_of
 from crawlfleet.api.schedules import schedule_in, schedule_view
 from crawlfleet.api.spiders import spider_view, versions_view
-from crawlfleet.apps.platform import AT_WORK_SECONDS, VITALS_SECONDS, Remembered
+from crawlfleet.apps.platform import AT_WORK_SECONDS, GLANCE_SECONDS, VITALS_SECONDS, Remembered
 from crawlfleet.crawling.frontier import service as seeds
 from crawlfleet.crawling.records import redis as records
 from crawlfleet.crawling.recrawl import service as recrawl

@@ -10,6 +10,7 @@ from crawlfleet.monitoring.gathering import (
     LOOKED_AT,
     SHOWN,
     TROUBLED_PLACES,
+    Bounds,
     Sharing,
     candidates,
     due,
@@ -34,7 +35,8 @@ from crawlfleet.monitoring.models import (
     Unread,
     UsedUpQuota,
 )
-from crawlfleet.monitoring.sampler import Bounds, Sampler
+from crawlfleet.monitoring.overview import Glance, Glancing, LateKind, overview_of
+from crawlfleet.monitoring.sampler import Sampler
 from crawlfleet.monitoring.shares import TenantShares as SharesView
 from crawlfleet.monitoring.shares import TenantState
 from crawlfleet.monitoring.store_health import PartHealth

@@ -93,6 +93,23 @@ def test_a_tenant_sees_nothing_of_another(stores, tenant: str) -> None:
     assert requests_of(costs, tenant) == {}
 
 
+def test_a_days_work_of_several_tenants_is_read_at_once_summed_up_or_not(
+    stores, tenant: str
+) -> None:
+    demands, costs = stores
+    rival, idle = f"{tenant}-rival", f"{tenant}-idle"
+    demands.add_run([a_report(tenant, "w1.d1", 3), a_report(rival, "w1.r1", 5)], NOW)
+    costs.sum_up(NOW + timedelta(hours=2), enough)
+    demands.add_run([a_report(tenant, "w2.d1", 4, "docs")], NOW)
+    demands.add_run([a_report(tenant, "w2.d2", 9, "docs", NEXT)], NOW)
+
+    found = costs.of_day([tenant, rival, idle], DAY)
+
+    assert {name: figures.requests for name, figures in found.items()} == {tenant: 7, rival: 5}
+    assert (found[tenant].bytes, found[tenant].gb_seconds) == (70, 3.5)
+    assert costs.of_day([idle], DAY) == costs.of_day([], DAY) == {}
+
+
 def test_a_store_that_is_away_says_so(free_tcp_port: int) -> None:
     with nodes_at(f"mongodb://127.0.0.1:{free_tcp_port}/?serverSelectionTimeoutMS=200") as nodes:
         costs = MongoCosts(nodes)

@@ -6,11 +6,13 @@ import pytest
 
 from infra.local.parts import free_port
 from tests.functions.http import ask, submit
-from tests.kit.api import AT_WORK_SECONDS, VITALS_SECONDS
+from tests.kit.api import AT_WORK_SECONDS, GLANCE_SECONDS, VITALS_SECONDS
 from tests.kit.fleet import RedisWorkers, WorkerStatus
 from tests.kit.kernel import VERSION, QueueKey, names
 from tests.kit.politeness import HostAsk, HostReport, RedisHosts
 from tests.kit.worlds.functions import default_bizs
+
+PAGE = {"url": "https://example.org/"}
 
 
 @pytest.fixture(autouse=True)
@@ -176,6 +178,76 @@ def test_a_dead_node_does_not_hide_the_rest_of_the_fleet(world, operator):
     assert (node["up"], node["figures"]) == (False, {})
     unread = {one["what"].split(" of ")[0] for one in found["unread"]}
     assert unread == {"ledger", "fires", "streams"}
+
+
+# ---- the overview --------------------------------------------------------------------------------
+
+
+def overview(world, key: str = "acme"):
+    answer = ask(world, "GET", "/v1/overview", key=key)
+    assert answer.status == 200, answer.text
+    return answer
+
+
+def test_an_operator_sees_everybodys_work_in_the_overview_and_any_other_its_own(world, operator):
+    submit(world, *(f"https://example.org/{n}" for n in range(5)))
+    assert ask(world, "POST", "/v1/docs/requests", PAGE, key="rival").status == 202
+    workers = RedisWorkers(world.parts[-1].redis)
+    workers.beat(f"w-{world.tenants['acme']}", datetime.now(UTC))
+    world.end_environments()
+
+    whole, part = overview(world).json, overview(world, "rival").json
+
+    assert (whole["of_fleet"], whole["totals"]["queued"], whole["unread"]) == (True, 6, [])
+    assert whole["revision"] == revision(world)
+    assert whole["bizs"][0]["queued"] == 5, "the one with most to do comes first"
+    assert whole["workers"]["alive"] >= 1
+    assert (whole["late"], whole["cost"]["usd"]) == ([], 0.0)
+    assert (part["of_fleet"], part["totals"]["queued"]) == (False, 1)
+    assert {one["tenant"] for one in part["bizs"]} == {world.tenants["rival"]}
+    assert world.tenants["acme"] not in str(part)
+
+
+def test_an_overview_that_a_viewer_has_is_not_sent_again(world):
+    world.end_environments()
+    moment = datetime.now(UTC)
+    world.clocks[names.ROUTER] = lambda: moment
+    first = overview(world)
+
+    again = ask(world, "GET", "/v1/overview", headers={"If-None-Match": first.headers["ETag"]})
+    stale = ask(world, "GET", "/v1/overview", headers={"If-None-Match": '"of-yesterday"'})
+
+    assert (again.status, again.text, again.headers["ETag"]) == (304, "", first.headers["ETag"])
+    assert (stale.status, stale.text) == (200, first.text)
+    assert first.headers["Cache-Control"] == "private, no-cache"
+
+
+def test_viewers_share_a_glance_for_some_seconds(world, operator):
+    world.end_environments()
+    found = datetime.now(UTC)
+
+    def seen_at(seconds: float, key: str) -> datetime:
+        world.clocks[names.ROUTER] = lambda: found + timedelta(seconds=seconds)
+        return datetime.fromisoformat(overview(world, key).json["at"])
+
+    seen = {seen_at(0, "acme"), seen_at(GLANCE_SECONDS - 1, "rival")}
+
+    assert len(seen) == 1
+    assert seen_at(GLANCE_SECONDS, "acme") - seen.pop() == timedelta(seconds=GLANCE_SECONDS)
+
+
+def test_the_overview_without_its_home_node_says_what_is_missing(world, operator):
+    submit(world, "https://example.org/")
+    with world.node_at(f"mongodb://127.0.0.1:{free_port()}/?directConnection=true"):
+        found = overview(world).json
+
+    assert found["totals"]["queued"] == 1
+    assert (found["incidents"], found["cost"], found["late"]) == (None, None, None)
+    assert {"incidents", "money"} <= {one["what"] for one in found["unread"]}
+
+
+def test_the_overview_is_nobodys_without_a_key(world):
+    assert ask(world, "GET", "/v1/overview", key=None).status == 403
 
 
 # ---- hosts ---------------------------------------------------------------------------------------

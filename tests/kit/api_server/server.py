@@ -67,6 +67,7 @@ class ApiServer:
         self.platform = Platform()
         self.incidents: list[dict[str, Any]] = []
         self.shares: list[dict[str, Any]] = []
+        self.overview: dict[str, Any] = {}
         #: Keys of tenants that calls which died have left.
         self.leftovers: list[dict[str, Any]] = []
         self.bizs: list[dict[str, Any]] = []
@@ -128,10 +129,11 @@ class ApiServer:
             return (200, {"bizs": self.bizs}) if bizs else self.list_incidents(call.params)
         parts = [unquote(part) for part in call.path.strip("/").split("/")]
         what = "/".join(parts[1:])
-        if what in {"health", "fleet", "shares", "fleet/tenants"}:
+        if what in {"health", "fleet", "overview", "shares", "fleet/tenants"}:
             seen = {
                 "health": self.platform.health(deep=True),
                 "fleet": self.platform.look(),
+                "overview": (200, self.overview),
                 "shares": (200, {"tenants": self.shares}),
                 "fleet/tenants": (200, {"tenants": [], "leftovers": self.leftovers}),
             }

@@ -1,5 +1,6 @@
 """The fleet in the API: workers and hosts of a biz, the whole fleet, health."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from aws_lambda_powertools.event_handler import Response
@@ -8,11 +9,12 @@ from crawlfleet.api.responses import filled, shown
 from crawlfleet.api.results import rates_view
 from crawlfleet.api.routing import Call, Parameter, Routes
 from crawlfleet.crawling.fetching.proxy_health import ProxyPoolState
-from crawlfleet.fleet.models import FleetSample, PoolSample, QueueSample, Ticked, WorkerHealth
+from crawlfleet.fleet.models import FleetSample, QueueSample, Ticked, WorkerHealth, WorkersSample
 from crawlfleet.kernel.errors import InvalidRequestError, UnknownTenantError
 from crawlfleet.kernel.redaction import one_line, plain
 from crawlfleet.kernel.time import from_ms
 from crawlfleet.monitoring import fleet_view as views
+from crawlfleet.monitoring import models
 from crawlfleet.monitoring.models import HostSample, Sample, Vitals
 from crawlfleet.monitoring.shares import TenantState
 from crawlfleet.requests.queue.stats import NodeHealth
@@ -47,28 +49,38 @@ REASON = 500
 REFUSAL = 4_000
 
 
+def bizs_view(queues: Iterable[QueueSample], most: int) -> tuple[BizState, ...]:
+    """Shape bizs: those that are late first, then those with most to do."""
+    return tuple(_biz(queue) for queue in sorted(queues, key=_most_first)[:most])
+
+
 def fleet_view(seen: Sample) -> Fleet:
     """Shape the whole fleet."""
     return filled(
         Fleet,
         seen,
-        config_refused=_plain(seen.config_refused, REFUSAL),
+        config_refused=plain_reason(seen.config_refused, REFUSAL),
         workers=None if seen.workers is None else filled(Headcount, seen.workers),
-        pools=() if seen.workers is None else tuple(map(_pool, seen.workers.pools)),
-        totals=_totals(seen.fleet),
-        bizs=tuple(_biz(queue) for queue in sorted(seen.queues, key=_most_first)[:BIZS_SHOWN]),
+        pools=pools_view(seen.workers),
+        totals=totals_view(seen.fleet),
+        bizs=bizs_view(seen.queues, BIZS_SHOWN),
         hosts=tuple(host_view(host) for host in seen.hosts),
         proxies=None if seen.proxies is None else tuple(map(proxy_pool_view, seen.proxies)),
         parts=tuple(_part(health) for health in seen.parts),
-        unread=tuple(
-            Unread(what=one_line(one.what, REASON), why=plain(one.why, REASON))
-            for one in seen.unread
-        ),
+        unread=unread_view(seen.unread),
     )
 
 
-def _pool(pool: PoolSample) -> PoolWorkers:
-    return filled(PoolWorkers, pool)
+def unread_view(unread: Iterable[models.Unread]) -> tuple[Unread, ...]:
+    """Shape what could not be read; no reason carries a password."""
+    return tuple(
+        Unread(what=one_line(one.what, REASON), why=plain(one.why, REASON)) for one in unread
+    )
+
+
+def pools_view(workers: WorkersSample | None) -> tuple[PoolWorkers, ...]:
+    """Shape the workers of each pool; none where they could not be read."""
+    return () if workers is None else tuple(filled(PoolWorkers, pool) for pool in workers.pools)
 
 
 def host_view(host: HostSample) -> HostState:
@@ -90,7 +102,8 @@ def proxy_pool_view(pool: ProxyPoolState) -> ProxyPoolHealth:
     return filled(ProxyPoolHealth, pool, proxies=proxies)
 
 
-def _totals(fleet: FleetSample) -> FleetTotals:
+def totals_view(fleet: FleetSample) -> FleetTotals:
+    """Shape the sums of all bizs."""
     return filled(
         FleetTotals,
         fleet,
@@ -119,7 +132,7 @@ def _biz(queue: QueueSample) -> BizState:
     )
 
 
-def _plain(reason: str | None, most: int = REASON) -> str | None:
+def plain_reason(reason: str | None, most: int = REASON) -> str | None:
     """Operators may read logs, but an answer of the API goes further: no password is in it."""
     return None if reason is None else plain(reason, most)
 
@@ -128,7 +141,7 @@ def _part(health: NodeHealth) -> PartState:
     return filled(
         PartState,
         health,
-        problem=_plain(health.error),
+        problem=plain_reason(health.error),
         missing={figure: plain(why, REASON) for figure, why in health.missing.items()},
     )
 

@@ -31,6 +31,7 @@ CHANGES: Final = 500
 #: The header that makes a repeated submission one.
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 TRACEPARENT: Final = "traceparent"
+IF_NONE_MATCH: Final = "if-none-match"
 Url = Annotated[str, Meta(min_length=1, max_length=8_000)]
 
 
@@ -224,6 +225,16 @@ def idempotency_key_in(event: Mapping[str, Any]) -> str | None:
     if not _KEY.match(given[0]):
         raise InvalidRequestError.of(IDEMPOTENCY_KEY, "must be 1 to 255 visible ASCII signs")
     return given[0]
+
+
+def if_none_match_in(event: Mapping[str, Any]) -> frozenset[str]:
+    """Read the tags of the answers that a caller has (RFC 9110); weak ones are as good here.
+
+    >>> sorted(if_none_match_in({"headers": {"if-none-match": 'W/"a", "b"'}}))
+    ['"a"', '"b"']
+    """
+    given = ",".join(_header_in(event, IF_NONE_MATCH)).split(",")
+    return frozenset(tag.strip().removeprefix("W/") for tag in given if tag.strip())
 
 
 def known_parameters(given: Mapping[str, Sequence[str]], known: frozenset[str]) -> None:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from crawlfleet.monitoring.fleet_view import HostsOfBizs
     from crawlfleet.monitoring.incidents.mongo import MongoIncidentBook
     from crawlfleet.monitoring.models import Vitals
+    from crawlfleet.monitoring.overview import Glance
     from crawlfleet.monitoring.sampler import Sampler
     from crawlfleet.monitoring.shares import TenantShares
     from crawlfleet.requests.dead_letters.service import DeadLetters
@@ -156,6 +157,10 @@ class Context(Protocol):
 
     def vitals(self) -> "Vitals":
         """Return the platform's health and what it runs, some seconds old at most."""
+        ...
+
+    def glance(self) -> "Glance":
+        """Return a glance at the fleet, some seconds old at most."""
         ...
 
 
@@ -401,7 +406,7 @@ _WORDS: Final[Mapping[str, frozenset[str]]] = {
     "deliveries": frozenset({"undelivered", "conversations", "stream-items", "sources", "figures"}),
     "jobs": frozenset({"jobs", "forecasts"}),
     "demands": frozenset({"demands", "run"}),
-    "incidents": frozenset({"incidents"}),
+    "incidents": frozenset({"incidents", "overview"}),
     "openapi": frozenset({"openapi.json"}),
 }
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
@@ -13,7 +14,11 @@ from crawlfleet.monitoring.models import Vitals
 
 if TYPE_CHECKING:
     from crawlfleet.fleet.models import Ticked, WorkersSample
-    from crawlfleet.monitoring.fleet_view import AtWork
+    from crawlfleet.jobs.costs.mongo import MongoCosts
+    from crawlfleet.monitoring.fleet_view import AtWork, HostsOfBizs
+    from crawlfleet.monitoring.incidents.mongo import MongoIncidentBook
+    from crawlfleet.monitoring.overview import Glance, Glancing
+    from crawlfleet.monitoring.sampler import Sampler
 
 T = TypeVar("T")
 
@@ -22,6 +27,9 @@ VITALS_SECONDS: Final = 10.0
 
 #: Any tenant may ask for hosts, and what workers say of them is read of all tenants' at once.
 AT_WORK_SECONDS: Final = 5.0
+
+#: Viewers of the overview share one that is so many seconds old at most.
+GLANCE_SECONDS: Final = 2.0
 
 
 class Remembered(Generic[T]):
@@ -123,3 +131,84 @@ class Platform:
         from crawlfleet.monitoring.fleet_view import at_work
 
         return at_work(RedisFailureDetector(self._parts.redis).heartbeats())
+
+
+class PlatformServices:
+    """The services of the router about the platform: health, what runs, the fleet as people see it.
+
+    Args:
+        parts: The environment's.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+
+    def refusal(self) -> str | None:
+        """Say why the newest configuration is not in force; None where it is."""
+        from crawlfleet.apps.monitor import refusal
+
+        return refusal(self.parts)
+
+    def health(self) -> dict[str, str]:
+        """Check the parts that the router needs, each ``ok`` or what is wrong with it."""
+        return self._platform.health()
+
+    def vitals(self) -> Vitals:
+        """Find how the platform is and what it runs; it may be some seconds old."""
+        return self._platform.vitals()
+
+    def glance(self) -> "Glance":
+        """Glance at the fleet; it may be some seconds old, and all viewers share it."""
+        return self._glance()
+
+    @cached_property
+    def _platform(self) -> Platform:
+        return Platform(self.parts)
+
+    @cached_property
+    def _glance(self) -> "Remembered[Glance]":
+        parts, glancing = self.parts, self._glancing
+
+        def glance() -> "Glance":
+            return glancing.glance(parts.config.current(), parts.now(), self.refusal())
+
+        return Remembered(glance, GLANCE_SECONDS, lambda: parts.now().timestamp())
+
+    @cached_property
+    def _glancing(self) -> "Glancing":
+        from crawlfleet.monitoring.overview import Glancing
+
+        return Glancing(sampler=self.sampling, incidents=self.incidents, costs=self.costs)
+
+    @cached_property
+    def costs(self) -> "MongoCosts":
+        """The days of bizs: what their work took."""
+        from crawlfleet.jobs.costs.mongo import MongoCosts
+
+        return MongoCosts(self.parts.nodes)
+
+    @cached_property
+    def hosts(self) -> "HostsOfBizs":
+        """The view of a biz's hosts."""
+        from crawlfleet.crawling.politeness.redis import RedisHosts
+        from crawlfleet.monitoring.fleet_view import HostsOfBizs
+        from crawlfleet.requests.queue.redis.stats import RedisOverview
+
+        redis = self.parts.redis
+        return HostsOfBizs(
+            at_work=self._platform.at_work, overview=RedisOverview(redis), hosts=RedisHosts(redis)
+        )
+
+    @cached_property
+    def sampling(self) -> "Sampler":
+        """The sampler of the whole fleet."""
+        from crawlfleet.apps.monitor import sampler_over
+
+        return sampler_over(self.parts)
+
+    @cached_property
+    def incidents(self) -> "MongoIncidentBook":
+        """The store of incidents."""
+        from crawlfleet.monitoring.incidents.mongo import MongoIncidentBook
+
+        return MongoIncidentBook(self.parts.nodes)

@@ -14,11 +14,10 @@ from crawlfleet.api.app import RestApi
 from crawlfleet.api.routing import RESOURCES
 from crawlfleet.apps.context import Parts
 from crawlfleet.apps.health import health_of, is_health_check
-from crawlfleet.apps.platform import Platform
+from crawlfleet.apps.platform import PlatformServices
 from crawlfleet.config.in_force import SsmConfig
 from crawlfleet.kernel import names
 from crawlfleet.kernel.settings import Need, Settings
-from crawlfleet.monitoring.models import Vitals
 from crawlfleet.requests.submission.service import Submissions
 from crawlfleet.requests.submission.tracking import Tracking
 
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from crawlfleet.fleet.quotas.service import QuotaLedgers
     from crawlfleet.fleet.redis.registry import RedisFailureDetector, RedisProxyPools
     from crawlfleet.jobs.cancellation import JobCancellation
-    from crawlfleet.jobs.costs.mongo import MongoCosts
     from crawlfleet.jobs.mongo.lists import MongoJobReopening
     from crawlfleet.jobs.schedules.service import ScheduleService
     from crawlfleet.jobs.service import JobService
@@ -40,9 +38,6 @@ if TYPE_CHECKING:
     from crawlfleet.jobs.usage import RunUsage
     from crawlfleet.monitoring.explain.service import RequestExplainer
     from crawlfleet.monitoring.explain.urls import UrlExplainer
-    from crawlfleet.monitoring.fleet_view import HostsOfBizs
-    from crawlfleet.monitoring.incidents.mongo import MongoIncidentBook
-    from crawlfleet.monitoring.sampler import Sampler
     from crawlfleet.monitoring.shares import TenantShares
     from crawlfleet.requests.dead_letters.service import DeadLetters
     from crawlfleet.requests.queue.redis.crawls import RedisCrawlLedgers
@@ -61,11 +56,11 @@ if TYPE_CHECKING:
 _NEEDS: Final = (Need.REDIS, Need.NODES, Need.CONSUMER, Need.ID_ISSUER, Need.TRIALS)
 
 
-class RouterContext:
+class RouterContext(PlatformServices):
     """api.routing.Context: services of the real parts, imported and opened at first use."""
 
     def __init__(self, parts: Parts) -> None:
-        self.parts = parts
+        super().__init__(parts)
         self.settings = parts.settings
         self.now = parts.now
 
@@ -73,24 +68,6 @@ class RouterContext:
     def config(self) -> SsmConfig:
         """Return the config centre."""
         return self.parts.config
-
-    def refusal(self) -> str | None:
-        """Say why the newest configuration is not in force; None where it is."""
-        from crawlfleet.apps.monitor import refusal
-
-        return refusal(self.parts)
-
-    def health(self) -> dict[str, str]:
-        """Check the parts that the router needs, each ``ok`` or what is wrong with it."""
-        return self._platform.health()
-
-    def vitals(self) -> Vitals:
-        """Find how the platform is and what it runs; it may be some seconds old."""
-        return self._platform.vitals()
-
-    @cached_property
-    def _platform(self) -> Platform:
-        return Platform(self.parts)
 
     @cached_property
     def submission(self) -> Submissions:
@@ -259,13 +236,6 @@ class RouterContext:
         return callbacks_over(self.parts.nodes, self.now)
 
     @cached_property
-    def costs(self) -> "MongoCosts":
-        """The days of bizs: what their work took."""
-        from crawlfleet.jobs.costs.mongo import MongoCosts
-
-        return MongoCosts(self.parts.nodes)
-
-    @cached_property
     def quotas(self) -> "QuotaLedgers":
         """The ledgers of quotas."""
         from crawlfleet.apps.rounds import open_quotas
@@ -394,32 +364,6 @@ class RouterContext:
         from crawlfleet.requests.queue.redis.crawls import RedisCrawlLedgers
 
         return RedisCrawlLedgers(self.parts.redis)
-
-    @cached_property
-    def hosts(self) -> "HostsOfBizs":
-        """The view of a biz's hosts."""
-        from crawlfleet.crawling.politeness.redis import RedisHosts
-        from crawlfleet.monitoring.fleet_view import HostsOfBizs
-        from crawlfleet.requests.queue.redis.stats import RedisOverview
-
-        redis = self.parts.redis
-        return HostsOfBizs(
-            at_work=self._platform.at_work, overview=RedisOverview(redis), hosts=RedisHosts(redis)
-        )
-
-    @cached_property
-    def sampling(self) -> "Sampler":
-        """The sampler of the whole fleet."""
-        from crawlfleet.apps.monitor import sampler_over
-
-        return sampler_over(self.parts)
-
-    @cached_property
-    def incidents(self) -> "MongoIncidentBook":
-        """The store of incidents."""
-        from crawlfleet.monitoring.incidents.mongo import MongoIncidentBook
-
-        return MongoIncidentBook(self.parts.nodes)
 
 
 class Router(RestApi):

@@ -1,4 +1,4 @@
-"""``crawlfleet fleet | hosts | workers``: what runs, and where it is."""
+"""``crawlfleet fleet | overview | hosts | workers``: what runs, and where it is."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from crawlfleet.sdk import Client, Fleet, HostState, ProxyPoolHealth
+    from crawlfleet.sdk import BizState, Client, Fleet, HostState, Overview, ProxyPoolHealth
 
 
 _FIGURES: Final = (
@@ -40,7 +40,7 @@ def fleet(fleet: "Client", as_json: bool) -> int:
     console.draw(_parts(found))
     if found.bizs:
         say()
-        console.draw(_bizs(found))
+        console.draw(_bizs(found.bizs))
     if found.hosts:
         say()
         console.draw(hosts_table(found.hosts, title=f"hosts ({found.hosts_seen} looked at)"))
@@ -52,6 +52,76 @@ def fleet(fleet: "Client", as_json: bool) -> int:
         for name, why in sorted(part.missing.items()):
             console.note(f"{part.part} {part.name} has no {name}: {why}")
     return Exit.FINE
+
+
+@click.command()
+@console.with_api()
+def overview(fleet: "Client", as_json: bool) -> int:
+    """Show how everything is now: rates, backlog, workers, what is wrong or late, the cost.
+
+    An operator's key shows the fleet, any other its tenant's bizs. It is read in one call that
+    costs little, and may be repeated every few seconds.
+    """
+    found = fleet.overview()
+    if as_json:
+        return console.emit(found)
+    say(at_a_glance(found))
+    if found.bizs:
+        say()
+        console.draw(_bizs(found.bizs))
+    if found.late:
+        rows = [(one.kind, f"{one.tenant}/{one.biz}", one.name, one.since) for one in found.late]
+        say()
+        console.listing(
+            ["late", "biz", "name", "since"],
+            rows,
+            [(one.why,) for one in found.late],
+            least=["since"],
+        )
+    for incident in found.incidents or ():
+        console.note(f"{incident.severity}: {incident.place}: {incident.title}")
+    for one in found.unread:
+        console.note(f"could not be looked at: {one.what}{': ' if one.why else ''}{one.why}")
+    return Exit.FINE
+
+
+def at_a_glance(found: "Overview") -> str:
+    """Sum an overview up in some lines.
+
+    >>> from datetime import UTC, datetime
+    >>> from crawlfleet.sdk import Cost, Headcount, Overview
+    >>> at, count = datetime(2026, 3, 1, tzinfo=UTC), Headcount(alive=2, present=2)
+    >>> counts = {"critical": 1, "warning": 0}
+    >>> seen = Overview(at=at, workers=count, incident_counts=counts, cost=Cost(usd=0.5, pages=900))
+    >>> print(at_a_glance(seen))
+    in: 0.0, 0.0, 0.0 a second over 1 s, 5 s, 60 s; out: 0.0, 0.0, 0.0
+    0 bizs: 0 queued, 0 leased, 0 delayed; the oldest waits 0 s
+    workers: 2 alive, 0 suspected, 0 dead
+    wrong: 1 critical, 0 warning; late: 0; cost today: $0.50 for 900 pages
+    >>> print(at_a_glance(Overview(at=at, late_count=None, incident_counts=None)).splitlines()[-1])
+    wrong: nobody can say now; late: nobody can say now; cost today: nobody can say now
+    """
+    totals, count, unknown = found.totals, found.workers, "nobody can say now"
+    came, went = (
+        ", ".join(f"{each:.1f}" for each in (one.per_1s, one.per_5s, one.per_60s))
+        for one in (totals.rates.submitted, totals.rates.processed)
+    )
+    workers = unknown
+    if count is not None:
+        workers = f"{count.alive} alive, {count.suspected} suspected, {count.dead} dead"
+    wrong, cost = unknown, unknown
+    if found.incident_counts is not None:
+        wrong = ", ".join(f"{many} {severity}" for severity, many in found.incident_counts.items())
+    if found.cost is not None:
+        cost = f"${found.cost.usd:,.2f} for {found.cost.pages:,} pages"
+    late = unknown if found.late_count is None else f"{found.late_count:,}"
+    return (
+        f"in: {came} a second over 1 s, 5 s, 60 s; out: {went}\n"
+        f"{totals.bizs} bizs: {totals.queued:,} queued, {totals.leased:,} leased, "
+        f"{totals.delayed:,} delayed; the oldest waits {totals.oldest_seconds:.0f} s\n"
+        f"workers: {workers}\n"
+        f"wrong: {wrong}; late: {late}; cost today: {cost}"
+    )
 
 
 @click.command()
@@ -270,7 +340,7 @@ def _parts(found: "Fleet") -> "Table":
     )
 
 
-def _bizs(found: "Fleet") -> "Table":
+def _bizs(found: "Sequence[BizState]") -> "Table":
     return console.table(
         ["biz", "queued>", "leased>", "delayed>", "oldest>", "in/s>", "out/s>", "ends in>", "late"],
         [
@@ -283,7 +353,7 @@ def _bizs(found: "Fleet") -> "Table":
                 "never" if biz.finish_seconds is None else f"{biz.finish_seconds:.0f} s",
                 "LATE" if biz.late else "-",
             )
-            for biz in found.bizs
+            for biz in found
         ],
         title="bizs",
     )

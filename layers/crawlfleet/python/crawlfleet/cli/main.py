@@ -77,6 +77,9 @@ COMMANDS: Final[Mapping[str, Place]] = {
     "hosts": Place("fleet", "hosts", "List the hosts that a biz is at or waits for."),
     "shares": Place("fleet", "shares", "Show what tenants have of workers and stores."),
     "fleet": Place("fleet", "fleet", "Show the whole fleet: workers, bizs, hosts, parts."),
+    "overview": Place(
+        "fleet", "overview", "Show rates, backlog, what is late, and the day's cost."
+    ),
     "doctor": Place(
         "doctor.command", "doctor", "Examine a deployment from outside and say what is wrong."
     ),

@@ -24,11 +24,11 @@ from crawlfleet.fleet.status import seen_from
 from crawlfleet.kernel.queue_key import MAIN_POOL
 from crawlfleet.monitoring import gathering
 from crawlfleet.monitoring.models import HostSample, Sample
-from crawlfleet.monitoring.sampler import Bounds, Sampler
+from crawlfleet.monitoring.sampler import Sampler
 from crawlfleet.requests.queue.redis.stats import RedisOverview
 
 #: API Gateway waits for 29 seconds; hosts come after this.
-BOUNDS: Final = Bounds(sample_seconds=10.0)
+BOUNDS: Final = gathering.Bounds(sample_seconds=10.0)
 
 
 #: Workers by tenant, each with the hosts that it is at for that tenant.

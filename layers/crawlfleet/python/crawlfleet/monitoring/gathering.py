@@ -17,6 +17,7 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice, zip_longest
 from typing import Any, Final, Generic, TypeAlias, TypeVar
@@ -52,6 +53,25 @@ _LEAST_KEYS: Final = 1_000
 #: The nodes that a queue's requests lie on.
 Nodes: TypeAlias = frozenset[str]
 K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Bounds of a sample: how long it takes, and how much it asks for.
+
+    ``sample_seconds`` is for everything but audits, which have to end ``audited_by_seconds`` after
+    the beginning, hosts, which have ``hosts_seconds`` after that, and the coverage of rules, which
+    has ``coverage_seconds``. Together they leave the monitor some 40 % of its minute for what it
+    makes of it. ``audited_keys`` are those that a node is asked to count, ``threads`` calls at the
+    same time.
+    """
+
+    sample_seconds: float = 16.0
+    audited_by_seconds: float = 26.0
+    hosts_seconds: float = 6.0
+    coverage_seconds: float = 4.0
+    audited_keys: int = KEYS_A_NODE
+    threads: int = 16
 
 
 def candidates(

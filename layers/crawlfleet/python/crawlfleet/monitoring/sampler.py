@@ -39,7 +39,7 @@ from crawlfleet.kernel.fairness import rotated
 from crawlfleet.kernel.log import warn
 from crawlfleet.kernel.queue_key import QueueKey
 from crawlfleet.monitoring import gathering
-from crawlfleet.monitoring.gathering import Gathered, gather, in_words
+from crawlfleet.monitoring.gathering import Bounds, Gathered, gather, in_words
 from crawlfleet.monitoring.incidents.detectors import comparable
 from crawlfleet.monitoring.incidents.store_checks import counted_since, judged, unwatched
 from crawlfleet.monitoring.models import (
@@ -81,27 +81,12 @@ _PROXIES: Final = "proxies"
 _QUOTAS: Final = "quotas"
 _FIRES: Final = "fires of schedules"
 _STREAMS: Final = "streams"
+#: The bounds of the monitor's samples.
+USUAL: Final = Bounds()
+#: Calls of a sample for people who watch.
+_AT_A_GLANCE: Final[tuple[Asked, ...]] = (_WORKERS, _QUEUES, _UNPLACED, _FIRES)
 #: Bizs at work whose coverage a sample reads; where there are more they alternate.
 MOST_COVERED: Final = 50
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """Bounds of a sample: how long it takes, and how much it asks for.
-
-    ``sample_seconds`` is for everything but audits, which have to end ``audited_by_seconds`` after
-    the beginning, hosts, which have ``hosts_seconds`` after that, and the coverage of rules, which
-    has ``coverage_seconds``. Together they leave the monitor some 40 % of its minute for what it
-    makes of it. ``audited_keys`` are those that a node is asked to count, ``threads`` calls at the
-    same time.
-    """
-
-    sample_seconds: float = 16.0
-    audited_by_seconds: float = 26.0
-    hosts_seconds: float = 6.0
-    coverage_seconds: float = 4.0
-    audited_keys: int = gathering.KEYS_A_NODE
-    threads: int = 16
 
 
 class _Fleet(msgspec.Struct, frozen=True):
@@ -159,7 +144,7 @@ class Sampler:
         watched: Sequence[str] = (),
         before: Sample | None = None,
         audits: bool = True,
-        bounds: Bounds = Bounds(),
+        bounds: Bounds = USUAL,
     ) -> Sample:
         """Sample everything once. Never fails, and takes no longer than its time.
 
@@ -245,6 +230,35 @@ class Sampler:
             unread=(
                 *(_unread(what, failure) for what, failure in failures),
                 *(each for part in parts for each in unwatched(part, stage.monitor.unwatched)),
+            ),
+        )
+
+    def glance(
+        self,
+        tree: Tree,
+        now: datetime,
+        *,
+        config_refused: str | None = None,
+        bounds: Bounds = USUAL,
+    ) -> Sample:
+        """Sample queues, workers, fires and unplaced jobs alone: cheap enough for every viewer."""
+        calls = self._calls(tree, now)
+        asked = {what: calls[what] for what in _AT_A_GLANCE if what in calls}
+        seconds = bounds.sample_seconds
+        found = gather(asked, threads=bounds.threads, seconds=seconds, clock=self.clock)
+        samples = _queue_samples(tree, found, {}, now)
+        fleet: _Fleet | None = found.answers.get(_WORKERS)
+        return Sample(
+            at=now,
+            revision=tree.revision,
+            queues=samples,
+            workers=None if fleet is None else fleet.sample,
+            fleet=fleet_of(samples),
+            config_refused=config_refused,
+            unplaced=_unplaced(tree, found),
+            failed_fires=found.answers.get(_FIRES),
+            unread=tuple(
+                _unread(*each) for each in _failures(found, Gathered({}, {}), tree.queues())
             ),
         )
 

@@ -115,6 +115,7 @@ from crawlfleet.wire.jobs import (
     Run,
     Usage,
 )
+from crawlfleet.wire.overview import LateItem, Overview
 from crawlfleet.wire.quotas import OwnQuota, QuotaState
 from crawlfleet.wire.requests import RequestStatus, TimelineEvent, TransitionAnswer
 from crawlfleet.wire.results import Ledger, Queue, Rates, Record, Speeds, Stats
@@ -205,12 +206,14 @@ __all__ = [
     "JobProgress",
     "KeyLeftover",
     "KeyReusedError",
+    "LateItem",
     "Ledger",
     "NextRun",
     "NoApiError",
     "NotFoundError",
     "NotOperatorError",
     "Outcome",
+    "Overview",
     "OwnAmount",
     "OwnDemand",
     "OwnLink",

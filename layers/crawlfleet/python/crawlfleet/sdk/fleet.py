@@ -7,6 +7,7 @@ import msgspec
 
 from crawlfleet.kernel.errors import InvalidRequestError
 from crawlfleet.sdk.calls import Calls, Pages, parameters, path_of
+from crawlfleet.sdk.transport import IF_NONE_MATCH
 from crawlfleet.wire.costs import CostsAnswer
 from crawlfleet.wire.explain import Visit, VisitTotals
 from crawlfleet.wire.fleet import (
@@ -23,6 +24,7 @@ from crawlfleet.wire.fleet import (
     WorkersAnswer,
     WorkerState,
 )
+from crawlfleet.wire.overview import Overview
 from crawlfleet.wire.quotas import QuotasAnswer, QuotaState
 from crawlfleet.wire.slots import SlotsAnswer
 
@@ -41,6 +43,9 @@ class VisitTotalsAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 class FleetCalls(Calls):
     """The calls about the platform."""
+
+    #: The last overview, and its tag.
+    _overview: tuple[str, Overview] | None = None
 
     def health(self) -> dict[str, Any]:
         """Read the health of the API and its parts."""
@@ -61,6 +66,21 @@ class FleetCalls(Calls):
             NotOperatorError: the key's tenant is no operator.
         """
         return self._get("/v1/fleet", Fleet)
+
+    def overview(self) -> Overview:
+        """Read rates, backlog, workers, incidents, the day's cost and what is late, in one call.
+
+        An operator's key reads those of the fleet, any other those of its tenant's bizs. Where
+        nothing has changed since this client read it last, the API sends nothing anew.
+        """
+        known = self._overview
+        headers = None if known is None else {IF_NONE_MATCH: known[0]}
+        answer = self._transport.call("GET", "/v1/overview", headers=headers)
+        if known is not None and answer.status == 304:
+            return known[1]
+        found = self._read(answer, Overview)
+        self._overview = (answer.etag, found) if answer.etag else None
+        return found
 
     def shares(self) -> list[TenantShare]:
         """List what tenants have of workers and stores: all of them for operators' keys.

@@ -36,6 +36,7 @@ from crawlfleet.sdk.errors import LATER, UnreachableError, error_of, is_passing,
 _log = logging.getLogger("crawlfleet.sdk")
 
 KEY_HEADER: Final = "x-api-key"
+IF_NONE_MATCH: Final = "if-none-match"
 #: No answer of the API is larger.
 _MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 _READ_BYTES: Final = 64 * 1024
@@ -112,10 +113,11 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """A success."""
+    """A success; ``etag`` is the tag of its body, empty where the server gives none."""
 
     status: int
     body: bytes
+    etag: str = ""
 
 
 class _KeyAuth(AuthBase):
@@ -181,7 +183,7 @@ class Transport:
         lost: list[str] | None = None,
         patience: Patience | None = None,
     ) -> Answer:
-        """Send one call and return its success.
+        """Send one call and return its success; 304 is one where ``headers`` have a tag.
 
         ``lost`` collects, also when an error is raised, why tries failed that may have been
         carried out all the same: their effect can have come before the answer returned here.
@@ -196,7 +198,7 @@ class Transport:
         while True:
             retry_after: float | None = None
             try:
-                status, content, retry_after = self._send(method, path, params, body, headers)
+                status, content, retry_after, etag = self._send(method, path, params, body, headers)
             except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
                 why = in_words(error)
                 if not _never_sent(error):
@@ -204,8 +206,9 @@ class Transport:
                 if attempt >= self._retries.attempts or not _passing(error):
                     raise UnreachableError(f"{self._base}: {why}") from error
             else:
-                if 200 <= status < 300:
-                    return Answer(status=status, body=content)
+                unchanged = status == 304 and IF_NONE_MATCH in (headers or {})
+                if 200 <= status < 300 or unchanged:
+                    return Answer(status=status, body=content, etag=etag)
                 problem = read_problem(status, content, self._auth.redact)
                 why = f"{status} {problem}"
                 if status in LATER and status not in _NOTHING_DONE:
@@ -239,8 +242,8 @@ class Transport:
         params: dict[str, str] | None,
         body: bytes | None,
         headers: Mapping[str, str] | None,
-    ) -> tuple[int, bytes, float | None]:
-        """Try once: the status, the whole body, and what ``Retry-After`` asks for in seconds."""
+    ) -> tuple[int, bytes, float | None, str]:
+        """Try once: status, whole body, the seconds that ``Retry-After`` asks for, the tag."""
         ends_at = self._clock.monotonic() + self._timeouts.total_seconds
         with self._session.request(
             method,
@@ -268,8 +271,9 @@ class Transport:
             if 300 <= response.status_code < 400:
                 to = self._auth.redact(response.headers.get("location", "nowhere"))
                 said = {"title": f"redirects to {to}; give that address if it is meant"}
-                return response.status_code, msgspec.json.encode(said), retry_after
-            return response.status_code, b"".join(parts), retry_after
+                return response.status_code, msgspec.json.encode(said), retry_after, ""
+            etag = response.headers.get("etag", "")
+            return response.status_code, b"".join(parts), retry_after, etag
 
 
 def _never_sent(error: BaseException) -> bool:

@@ -7,6 +7,7 @@ by schema and name.
 from typing import Final
 
 from crawlfleet.api.meanings.configuration import CONFIG_MEANINGS
+from crawlfleet.api.meanings.overview import OVERVIEW_MEANINGS
 from crawlfleet.api.meanings.streams import STREAM_MEANINGS
 from crawlfleet.api.meanings.tenants import TENANT_MEANINGS
 
@@ -441,5 +442,5 @@ MEANINGS: Final[dict[str, str]] = {
 
 def meaning_of(schema: str, field: str) -> str | None:
     """Return the meaning of a field; None where it has none yet."""
-    known = MEANINGS | TENANT_MEANINGS | STREAM_MEANINGS | CONFIG_MEANINGS
+    known = MEANINGS | TENANT_MEANINGS | STREAM_MEANINGS | CONFIG_MEANINGS | OVERVIEW_MEANINGS
     return known.get(f"{schema}.{field}") or known.get(field)

@@ -119,6 +119,21 @@ class MongoCosts:
             for one in found
         ]
 
+    def of_day(self, tenants: Sequence[str], day: date) -> dict[str, RunFigures]:
+        """Read what the work of each of these tenants took in a day, where it took anything."""
+        match: connection.Document = {"tenant": {"$in": list(tenants)}, "day": day.isoformat()}
+        stages: list[connection.Document] = [
+            {"$match": match},
+            {"$unionWith": {"coll": "run_parts", "pipeline": [{"$match": match}]}},
+            {"$group": {"_id": "$tenant", **{name: {"$sum": f"${name}"} for name in SUMS}}},
+        ]
+        with connection.border():
+            found = list(self._at("costs").aggregate(stages, hint="of_tenant"))
+        return {
+            one["_id"]: msgspec.convert({name: one[name] for name in SUMS}, RunFigures)
+            for one in found
+        }
+
     def _at(self, name: str) -> Collection[connection.Document]:
         if not self._is_indexed:
             self._nodes.control("costs").create_indexes(
