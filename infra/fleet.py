@@ -246,6 +246,14 @@ class Clock:
     again_seconds: int = 0
 
 
+#: Headers by which a caller with a session is known: without one of them nobody is asked.
+AUTHORIZED_BY: Final = ("Cookie", "X-Crawlfleet-Console")
+
+
+#: Answers of this size and above are compressed for who takes them so.
+COMPRESSED_FROM_BYTES: Final = 1024
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """A path of the REST API, proxied whole to a function, which sees the request's true ``path``.
@@ -255,12 +263,16 @@ class Route:
         method: HTTP method, or ``ANY``.
         function: Name of the function behind it.
         api_key_required: Whether API Gateway refuses callers without a key (403).
+        leads_to: Where callers have a session of the console instead (401 without one): the path
+            of the API that the call is passed on to, with the session's key. The function says
+            which key that is.
     """
 
     path: str
     function: str
     method: str = "ANY"
     api_key_required: bool = True
+    leads_to: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -466,6 +478,22 @@ FLEET: Final = Fleet(
         Route(path="/health", method="GET", function=names.ROUTER, api_key_required=False),
         Route(path="/openapi.json", method="GET", function=names.ROUTER, api_key_required=False),
         Route(path="/hubs/{proxy+}", function=names.ROUTER, api_key_required=False),
+        # The console: its files, its sessions, and the API for who has one.
+        Route(path="/console", method="GET", function=names.ROUTER, api_key_required=False),
+        Route(
+            path="/console/{proxy+}", method="GET", function=names.ROUTER, api_key_required=False
+        ),
+        Route(path="/console/session", method="POST", function=names.ROUTER),
+        Route(path="/console/session", method="GET", function=names.ROUTER, api_key_required=False),
+        Route(
+            path="/console/session", method="DELETE", function=names.ROUTER, api_key_required=False
+        ),
+        Route(
+            path="/console/api/{proxy+}",
+            function=names.ROUTER,
+            api_key_required=False,
+            leads_to="/v1/{proxy+}",
+        ),
         Route(path="/v1/fleet/tenants", function=names.OPERATORS),
         Route(path="/v1/fleet/tenants/{proxy+}", function=names.OPERATORS),
         Route(path="/", function=names.ROUTER),

@@ -4,18 +4,23 @@ Opens the config centre, MongoDB and Redis; asks the id-issuer for ids, wakes a 
 """
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
 
 from crawlfleet.apps.process import all_of_it_stays
 
 with all_of_it_stays():
-    from crawlfleet.apps.router import Router, router
+    from crawlfleet.apps.api import Router, router
+
+#: Where `make console` builds the console.
+SITE: Final = Path(__file__).parent / "site"
 
 
 def lambda_handler(
     event: dict[str, Any],
     context: Any,
-    opened: Callable[[], Router] = router,
+    opened: Callable[[], Router] = partial(router, site=SITE),  # noqa: B008  opens nothing yet
 ) -> dict[str, Any]:
     """Answer one REST proxy event, or a health check."""
     return opened().answer(event, context)

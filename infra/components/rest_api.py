@@ -13,7 +13,7 @@ which answers 413.
 from collections.abc import Mapping
 from typing import Any
 
-from aws_cdk import RemovalPolicy
+from aws_cdk import RemovalPolicy, Size, Stack
 from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
@@ -21,7 +21,7 @@ from constructs import Construct
 
 from crawlfleet.kernel import names
 from infra.components.crawl_function import retention
-from infra.fleet import FLEET
+from infra.fleet import AUTHORIZED_BY, COMPRESSED_FROM_BYTES, FLEET, Route
 from infra.stages import ApiLogs, Stage
 
 
@@ -44,6 +44,7 @@ class RestApi(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         limits, logged = stage.usage_plan, stage.api_logs is not ApiLogs.NONE
+        self._stage_name = stage.name
         own_role = stage.api_logs is ApiLogs.OWN_ROLE
         self.api = apigateway.RestApi(
             self,
@@ -55,6 +56,8 @@ class RestApi(Construct):
             # to rely on it, so it stays.
             cloud_watch_role=own_role,
             cloud_watch_role_removal_policy=RemovalPolicy.RETAIN if own_role else None,
+            # The console's files are text, and as small as their compression makes them.
+            min_compression_size=Size.bytes(COMPRESSED_FROM_BYTES),
             deploy_options=apigateway.StageOptions(
                 stage_name=stage.name,
                 tracing_enabled=stage.tracing,
@@ -74,7 +77,11 @@ class RestApi(Construct):
             )
             self.api.deployment_stage.node.add_dependency(faults)
         for route in FLEET.routes:
-            self.api.root.resource_for_path(route.path).add_method(
+            resource = self.api.root.resource_for_path(route.path)
+            if route.leads_to:
+                self._pass_on(resource, route, functions[route.function])
+                continue
+            resource.add_method(
                 route.method,
                 apigateway.LambdaIntegration(functions[route.function], allow_test_invoke=False),
                 api_key_required=route.api_key_required,
@@ -92,6 +99,74 @@ class RestApi(Construct):
             ],
         )
         self.plan.add_api_key(default_key)
+
+    def _pass_on(
+        self, resource: apigateway.Resource, route: Route, function: lambda_.IFunction
+    ) -> None:
+        """Passes calls with a session on to the API itself, with the session's key.
+
+        So usage plans count and limit them like any other call, and calls with a key pay nothing
+        for it: were the key the authorizer's to say (``apiKeySource``), each call to the API would
+        wait for one. Its answer is not cached, so that a session ends when it is ended.
+        """
+        stack = Stack.of(self)
+        # By hand: CDK's own lets itself in where the function stands, which is an earlier stack.
+        authorizer = apigateway.CfnAuthorizer(
+            self,
+            "Sessions",
+            name="sessions",
+            rest_api_id=self.api.rest_api_id,
+            type="REQUEST",
+            authorizer_uri=(
+                f"arn:{stack.partition}:apigateway:{stack.region}:lambda:path/2015-03-31"
+                f"/functions/{function.function_arn}/invocations"
+            ),
+            identity_source=",".join(f"method.request.header.{name}" for name in AUTHORIZED_BY),
+            authorizer_result_ttl_in_seconds=0,
+        )
+        lambda_.CfnPermission(
+            self,
+            "AskedForSessions",
+            action="lambda:InvokeFunction",
+            function_name=function.function_arn,
+            principal="apigateway.amazonaws.com",
+            source_arn=stack.format_arn(
+                service="execute-api",
+                resource=self.api.rest_api_id,
+                resource_name=f"authorizers/{authorizer.ref}",
+            ),
+        )
+        host = f"{self.api.rest_api_id}.execute-api.{stack.region}.{stack.url_suffix}"
+        method = resource.add_method(
+            route.method,
+            apigateway.HttpIntegration(
+                f"https://{host}/{self._stage_name}{route.leads_to.replace('{proxy+}', '{proxy}')}",
+                http_method=route.method,
+                proxy=True,
+                options=apigateway.IntegrationOptions(
+                    request_parameters={
+                        "integration.request.path.proxy": "method.request.path.proxy",
+                        "integration.request.header.x-api-key": "context.authorizer.key",
+                        # The half of the key that the cookie is stays here.
+                        "integration.request.header.Cookie": "'none'",
+                        # It is compressed once, on the way to the browser.
+                        "integration.request.header.Accept-Encoding": "'identity'",
+                    }
+                ),
+            ),
+            request_parameters={"method.request.path.proxy": True},
+            api_key_required=False,
+        )
+        of_method = method.node.default_child
+        assert isinstance(of_method, apigateway.CfnMethod)  # noqa: S101  for the type checker
+        of_method.authorization_type, of_method.authorizer_id = "CUSTOM", authorizer.ref
+        # Nothing else is denied here: a policy of the API's own there is none.
+        self.api.add_gateway_response(
+            "NotSignedIn",
+            type=apigateway.ResponseType.ACCESS_DENIED,
+            status_code="401",
+            templates={"application/json": '{"message":"nobody is signed in"}'},
+        )
 
     def _access_log(self, stage: Stage) -> dict[str, Any]:
         group = self._log_group("AccessLog", f"/aws/apigateway/{names.PRODUCT}-{stage.name}", stage)
@@ -123,7 +198,7 @@ def _open_routes(stage: Stage) -> dict[str, apigateway.MethodDeploymentOptions]:
             **_method_settings(stage),
         )
         for route in FLEET.routes
-        if not route.api_key_required
+        if not route.api_key_required and not route.leads_to
     }
 
 

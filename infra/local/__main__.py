@@ -122,6 +122,7 @@ def _pools(addresses: Addresses) -> str:
 def _show(addresses: Addresses) -> None:
     print(
         f"""  API       {addresses.api_url}
+  console   {addresses.api_url}/console/
   API key   {addresses.api_key}
   Redis     {addresses.redis_url}
   MongoDB   {addresses.mongo_uri}

@@ -302,7 +302,10 @@ def run(url: str | None, pages: int, *, as_json: bool) -> int:
                 job, stats, seconds = crawl(client, site, pages, console)
                 summary = summary_of(job, stats, seconds)
                 show(console, summary, stats, client, job)
-    console.print("\neverything is stopped; `make up` keeps it running")
+    console.print(
+        "\neverything is stopped; `make up` keeps it running, the web console at /console/ too",
+        soft_wrap=True,
+    )
     if as_json:
         sys.stdout.write(json.dumps(asdict(summary)) + "\n")
     return 0 if summary.done == summary.submitted > 0 else 1

@@ -15,11 +15,12 @@ from typing import Final
 
 from aiohttp import web
 
-from infra.fleet import Route
+from infra.fleet import AUTHORIZED_BY, COMPRESSED_FROM_BYTES, Route
 from infra.local.keys import ApiKeys
 from infra.local.lambda_process import Result
 from infra.local.lambda_service import LambdaService, ThrottledError
 from infra.local.proxy_event import (
+    API_ID,
     Caller,
     HttpRequest,
     HttpResponse,
@@ -31,6 +32,10 @@ from infra.local.proxy_event import (
 
 MAX_BODY_BYTES: Final = 10 * 1024 * 1024
 
+_SIGN_IN: Final = "/console/session"
+#: Wrong keys that may be tried there in so many seconds: nobody guesses one so.
+_TRIES: Final = 20
+_TRY_SECONDS: Final = 60.0
 #: API Gateway sets these itself, whatever a function says.
 _NOT_A_FUNCTIONS: Final = {"content-length", "transfer-encoding", "connection"}
 
@@ -53,6 +58,7 @@ class Gateway:
         self._service = service
         self._keys = keys
         self._stage = stage
+        self._tried: list[float] = []
 
     def application(self) -> web.Application:
         """The HTTP application."""
@@ -70,16 +76,27 @@ class Gateway:
         if "Content-Type" not in {name.title() for name, _ in response.headers}:
             answer.headers["Content-Type"] = "application/json"
         answer.headers["x-amzn-RequestId"] = request_id
+        if len(response.body) >= COMPRESSED_FROM_BYTES:
+            answer.enable_compression()  # where the client takes it
         return answer
 
     async def _respond(self, request: web.Request, request_id: str) -> HttpResponse:
-        route = self._route(request.method, request.path)
+        path, raw_path = request.path, request.rel_url.raw_path
+        route = self._route(request.method, path)
+        key = request.headers.get("x-api-key", "")
+        if route is not None and route.leads_to:
+            signed_in = await self._authorize(route, request)
+            if signed_in is None:
+                return _refusal(401, "nobody is signed in", "UnauthorizedException")
+            key, before = signed_in, route.path.removesuffix("{proxy+}")
+            into = route.leads_to.removesuffix("{proxy+}")
+            path, raw_path = into + path[len(before) :], into + raw_path[len(before) :]
+            route = self._route(request.method, path)
         if route is None:
             return _refusal(403, "Missing Authentication Token", "MissingAuthenticationToken")
-        key = request.headers.get("x-api-key", "")
         key_id = self._keys.key_id(key) or ""
         if route.api_key_required and not key_id:
-            return _refusal(403, "Forbidden", "ForbiddenException")
+            return self._refuse_key(request)
         try:
             body = await request.read()
         except web.HTTPRequestEntityTooLarge:
@@ -87,7 +104,7 @@ class Gateway:
         event = proxy_event(
             HttpRequest(
                 method=request.method,
-                raw_path=request.rel_url.raw_path,
+                raw_path=raw_path,
                 query=request.rel_url.raw_query_string,
                 headers=(*_sent_headers(request), *_forwarded(request)),
                 body=body,
@@ -111,9 +128,44 @@ class Gateway:
             return _refusal(500, "Internal server error", "InternalServerErrorException")
         return _response(result)
 
+    async def _authorize(self, route: Route, request: web.Request) -> str | None:
+        """Ask the route's function for the key of the caller's session; None where it has none.
+
+        Without one of the headers that it goes by, API Gateway does not even ask.
+        """
+        if not all(request.headers.get(name) for name in AUTHORIZED_BY):
+            return None
+        event = {
+            "type": "REQUEST",
+            "methodArn": f"arn:aws:execute-api:::{API_ID}/{self._stage}/{request.method}",
+            "path": request.path,
+            "httpMethod": request.method,
+            "headers": dict((*_sent_headers(request), *_forwarded(request))),
+        }
+        try:
+            result = await self._service.invoke(
+                self._function_names[route.function], json.dumps(event)
+            )
+        except ThrottledError:
+            return None
+        answer = {} if result.failed else json.loads(result.payload)
+        allowed = answer.get("policyDocument", {}).get("Statement", [{}])[0].get("Effect")
+        return str(answer["context"]["key"]) if allowed == "Allow" else None
+
+    def _refuse_key(self, request: web.Request) -> HttpResponse:
+        """Refuse a key that there is not; who tries to sign in with many of them has to wait."""
+        now = time.monotonic()
+        if request.path.rstrip("/") != _SIGN_IN:
+            return _forbidden()
+        self._tried = [at for at in self._tried[-_TRIES:] if now - at < _TRY_SECONDS] + [now]
+        if len(self._tried) > _TRIES:
+            return _refusal(429, "Too Many Requests", "TooManyRequestsException")
+        return _forbidden()
+
     def _route(self, method: str, path: str) -> Route | None:
         for route in self._routes:
-            if route.method in {"ANY", method} and matches(route.path, path):
+            # API Gateway takes a slash at the end for none.
+            if route.method in {"ANY", method} and matches(route.path, path.rstrip("/") or "/"):
                 return route
         return None
 
@@ -145,6 +197,10 @@ def _response(result: Result) -> HttpResponse:
         return response_of(result.payload.encode())
     except MalformedAnswerError:
         return _refusal(502, "Internal server error", "InternalServerErrorException")
+
+
+def _forbidden() -> HttpResponse:
+    return _refusal(403, "Forbidden", "ForbiddenException")
 
 
 def _refusal(status: int, message: str, kind: str) -> HttpResponse:

@@ -21,6 +21,7 @@ from infra.local.lambda_process import Result
 from infra.local.parts import LOOPBACK
 from tests.functions.http import Answer
 from tests.functions.open_api import Document
+from tests.kit.console import is_authorizers, is_consoles
 from tests.kit.kernel import names
 from tests.kit.worlds.functions import KEYS, STAGE, World
 
@@ -42,6 +43,8 @@ class Functions:
     def _invoke(self, name: str, payload: str) -> Result:
         event = json.loads(payload)
         answer = self._world.call(name, event)
+        if is_consoles(event) or is_authorizers(event):
+            return Result(json.dumps(answer))  # no part of the API's document
         try:
             self._hold(event, Answer(answer))
         except AssertionError as error:

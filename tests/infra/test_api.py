@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from infra.fleet import FLEET
+from infra.fleet import AUTHORIZED_BY, FLEET
 from infra.stages import STAGES, ApiLogs, Stage
 from tests.infra.assembly import STAGE, Assembly
 from tests.kit.api import inputs
 from tests.kit.kernel import names
 
+#: What the console calls: the API behind it, by a session.
+PASSED_ON = ("/console/api/{proxy+}", "ANY")
 #: What AWS allows, and no setting changes: requests a second of all APIs of an account, bytes.
 ACCOUNTS_RATE = 10_000
 API_GATEWAYS_BODY = 10 * 1024 * 1024
@@ -27,8 +29,8 @@ def each_log_setting(composed: Callable[[Stage], Assembly]) -> dict[ApiLogs, Ass
     }
 
 
-def methods(assembly: Assembly) -> dict[str, dict]:
-    """Method properties by path."""
+def methods(assembly: Assembly) -> dict[tuple[str, str], dict]:
+    """Method properties by path and verb."""
     resources = assembly.resources("api", "AWS::ApiGateway::Resource")
 
     def path(reference: dict) -> str:
@@ -40,29 +42,72 @@ def methods(assembly: Assembly) -> dict[str, dict]:
     found = [
         one["Properties"] for one in assembly.resources("api", "AWS::ApiGateway::Method").values()
     ]
-    return {path(one["ResourceId"]) or "/": one for one in found}
+    return {(path(one["ResourceId"]) or "/", one["HttpMethod"]): one for one in found}
 
 
 def test_api_has_exactly_the_described_routes(assembly: Assembly):
-    found = {(path, method["HttpMethod"]) for path, method in methods(assembly).items()}
-
-    assert found == {(route.path, route.method) for route in FLEET.routes}
+    assert set(methods(assembly)) == {(route.path, route.method) for route in FLEET.routes}
 
 
-def test_everything_asks_for_a_key_but_health_and_the_openapi_document(assembly: Assembly):
-    open_paths = {
-        path for path, method in methods(assembly).items() if not method["ApiKeyRequired"]
+def test_everything_asks_for_a_key_but_health_the_openapi_document_and_the_console(
+    assembly: Assembly,
+):
+    open_methods = {
+        at for at, method in methods(assembly).items() if not method.get("ApiKeyRequired")
     }
 
-    assert open_paths == {"/health", "/openapi.json", "/hubs/{proxy+}"}
+    assert open_methods == {
+        ("/health", "GET"),
+        ("/openapi.json", "GET"),
+        ("/hubs/{proxy+}", "ANY"),
+        ("/console", "GET"),
+        ("/console/{proxy+}", "GET"),
+        ("/console/session", "GET"),
+        ("/console/session", "DELETE"),
+        PASSED_ON,
+    }
 
 
 def test_every_route_is_proxied_whole_to_its_function(assembly: Assembly):
-    functions = {route.path: route.function for route in FLEET.routes}
-    for path, method in methods(assembly).items():
+    functions = {(route.path, route.method): route.function for route in FLEET.routes}
+    found = methods(assembly)
+    del found[PASSED_ON]
+    for at, method in found.items():
         assert method["Integration"]["Type"] == "AWS_PROXY"
-        export = f"ExportsOutputFnGetAtt{functions[path]}Function"
+        export = f"ExportsOutputFnGetAtt{functions[at]}Function"
         assert export in json.dumps(method["Integration"]["Uri"])
+
+
+def test_calls_of_a_session_go_to_the_api_itself_with_the_sessions_key_and_no_cookie(
+    assembly: Assembly,
+):
+    method, integration = (
+        methods(assembly)[PASSED_ON],
+        methods(assembly)[PASSED_ON]["Integration"],
+    )
+    [(authorizer, asked)] = assembly.resources("api", "AWS::ApiGateway::Authorizer").items()
+
+    assert method["AuthorizationType"] == "CUSTOM"
+    assert method["AuthorizerId"] == {"Ref": authorizer}
+    assert asked["Properties"]["AuthorizerResultTtlInSeconds"] == 0
+    assert asked["Properties"]["IdentitySource"].split(",") == [
+        f"method.request.header.{name}" for name in AUTHORIZED_BY
+    ]
+    assert "routerFunction" in json.dumps(asked["Properties"]["AuthorizerUri"])
+    assert integration["Type"] == "HTTP_PROXY"
+    assert json.dumps(integration["Uri"]).endswith(f'/{STAGE}/v1/{{proxy}}"]]}}')
+    assert integration["RequestParameters"] == {
+        "integration.request.path.proxy": "method.request.path.proxy",
+        "integration.request.header.x-api-key": "context.authorizer.key",
+        "integration.request.header.Cookie": "'none'",
+        "integration.request.header.Accept-Encoding": "'identity'",
+    }
+
+
+def test_who_has_no_session_is_told_so_as_who_is_not_signed_in(assembly: Assembly):
+    answer = assembly.only("api", "AWS::ApiGateway::GatewayResponse")["Properties"]
+
+    assert (answer["ResponseType"], answer["StatusCode"]) == ("ACCESS_DENIED", "401")
 
 
 def test_what_manages_tenants_may_touch_their_keys_and_the_stages_plan_alone(assembly: Assembly):
@@ -167,8 +212,16 @@ def test_routes_without_a_key_have_limits_of_their_own(assembly: Assembly):
     }
     limit = STAGES[STAGE].usage_plan.open_rate_per_second
     assert limited.pop(("/*", "*")) == STAGES[STAGE].usage_plan.api_rate_per_second
-    of_all = {("/~1health", "GET"): limit, ("/~1openapi.json", "GET"): limit}
-    assert limited == of_all | {("/~1hubs~1{proxy+}", "ANY"): limit}
+    open_methods = {
+        ("/~1health", "GET"),
+        ("/~1openapi.json", "GET"),
+        ("/~1hubs~1{proxy+}", "ANY"),
+        ("/~1console", "GET"),
+        ("/~1console~1{proxy+}", "GET"),
+        ("/~1console~1session", "GET"),
+        ("/~1console~1session", "DELETE"),
+    }
+    assert limited == dict.fromkeys(open_methods, limit)
 
 
 @pytest.mark.parametrize("stage", STAGES.values(), ids=STAGES)

@@ -8,7 +8,17 @@ from tests.kit.worlds.memory import World
 
 _UNIT = Path(__file__).parent
 _MEASURED = {
-    *("config", "crawling", "fleet", "jobs", "kernel", "monitoring", "requests", "streams"),
+    *(
+        "config",
+        "console",
+        "crawling",
+        "fleet",
+        "jobs",
+        "kernel",
+        "monitoring",
+        "requests",
+        "streams",
+    ),
     "tenancy",
     "worker",
 }

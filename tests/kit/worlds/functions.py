@@ -367,7 +367,8 @@ class World:
 
     def application(self, function: str) -> Any:
         """The function's warm environment, or a new one where there is none."""
-        return _APPLICATIONS[function](self.open)
+        files = (functions.router.handler.SITE,) if _APPLICATIONS[function] is router else ()
+        return _APPLICATIONS[function](self.open, *files)
 
     def environments(self, function: str, number: int = 2) -> list[Any]:
         """Cold environments of one function."""

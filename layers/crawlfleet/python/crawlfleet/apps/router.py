@@ -1,23 +1,15 @@
 """The router: the REST API over the parts of its environment."""
 
-from collections.abc import Callable
-from functools import cache, cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, Final
-
-from aws_lambda_powertools import Logger
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 # Used by the first submission, and imported with the handler: a Lambda has a whole processor then.
 import crawlfleet.requests.mongo.store
 import crawlfleet.requests.submission.mongo
 import crawlfleet.requests.submission.redis  # noqa: F401  for their effect
-from crawlfleet.api.app import RestApi
-from crawlfleet.api.routing import RESOURCES
 from crawlfleet.apps.context import Parts
-from crawlfleet.apps.health import health_of, is_health_check
 from crawlfleet.apps.platform import PlatformServices
 from crawlfleet.config.in_force import SsmConfig
-from crawlfleet.kernel import names
-from crawlfleet.kernel.settings import Need, Settings
 from crawlfleet.requests.submission.service import Submissions
 from crawlfleet.requests.submission.tracking import Tracking
 
@@ -51,9 +43,6 @@ if TYPE_CHECKING:
     from crawlfleet.tenancy.configuration import Configuration
     from crawlfleet.tenancy.removal import Removals
     from crawlfleet.tenancy.service import Tenants
-
-
-_NEEDS: Final = (Need.REDIS, Need.NODES, Need.CONSUMER, Need.ID_ISSUER, Need.TRIALS)
 
 
 class RouterContext(PlatformServices):
@@ -364,30 +353,3 @@ class RouterContext(PlatformServices):
         from crawlfleet.requests.queue.redis.crawls import RedisCrawlLedgers
 
         return RedisCrawlLedgers(self.parts.redis)
-
-
-class Router(RestApi):
-    """The API of one environment, and its health check."""
-
-    def __init__(self, open_context: Callable[[], RouterContext]) -> None:
-        log, self._once = Logger(service="router"), cache(open_context)
-        super().__init__(self._once, lambda error: log.error("a call failed", exc_info=error))
-
-    def answer(self, event: dict[str, Any], context: Any) -> dict[str, Any]:
-        """Answer a proxy event, or a health check."""
-        if is_health_check(event):
-            return health_of(names.ROUTER, self._once().parts, RESOURCES)
-        return super().answer(event, context)
-
-
-@lru_cache(maxsize=1)
-def router(open_parts: Callable[..., Parts] = Parts) -> Router:
-    """Open the API of this environment."""
-
-    def context() -> RouterContext:
-        settings = Settings.from_environment(needs=(Need.REDIS, Need.NODES))
-        if not settings.makes_keys:  # whoever makes them answers operators, and invokes nothing
-            settings = Settings.from_environment(needs=_NEEDS)
-        return RouterContext(open_parts(settings, "router"))
-
-    return Router(context)

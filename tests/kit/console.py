@@ -1,0 +1,22 @@
+"""Names tests use of the console's own part of a stage."""
+
+from crawlfleet.console.app import HEADER, Console
+from crawlfleet.console.events import is_authorizers, is_consoles
+from crawlfleet.console.redis import RedisSessions, session_key
+from crawlfleet.console.sessions import LONGEST_KEY, TERM, Session, Sessions
+from crawlfleet.console.site import POLICY, Site
+
+__all__ = [
+    "HEADER",
+    "LONGEST_KEY",
+    "POLICY",
+    "TERM",
+    "Console",
+    "RedisSessions",
+    "Session",
+    "Sessions",
+    "Site",
+    "is_authorizers",
+    "is_consoles",
+    "session_key",
+]
