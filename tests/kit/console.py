@@ -1,7 +1,7 @@
 """Names tests use of the console's own part of a stage."""
 
+from crawlfleet.apps.api import is_authorizers, is_consoles
 from crawlfleet.console.app import HEADER, Console
-from crawlfleet.console.events import is_authorizers, is_consoles
 from crawlfleet.console.redis import RedisSessions, session_key
 from crawlfleet.console.sessions import LONGEST_KEY, TERM, Session, Sessions
 from crawlfleet.console.site import POLICY, Site

@@ -27,11 +27,16 @@ export function DocumentEditor({
   /** What stands beside the editor; it is given the text where that was edited. */
   beside?: (edited: string | undefined) => ComponentChildren;
 }) {
-  const document = useLoad<Content>(path(["config", "document"], { path: at }));
+  // Another environment of the platform may know the change some moments later: it is asked again.
+  const [wanted, setWanted] = useState("");
+  const [isBehind, setBehind] = useState(false);
+  const document = useLoad<Content>(path(["config", "document"], { path: at }), isBehind ? 1 : 0);
+  const known = document.data?.revision ?? "";
+  if (wanted && known < wanted !== isBehind) setBehind(!isBehind);
   return (
     <Shown of={document}>
       {(one) => (
-        <Edited key={`${at} ${one.revision}`} of={one} beside={beside} onChanged={document.reload} />
+        <Edited key={`${at} ${one.revision}`} of={one} beside={beside} onChanged={setWanted} />
       )}
     </Shown>
   );
@@ -44,7 +49,7 @@ function Edited({
 }: {
   of: Content;
   beside: ((edited: string | undefined) => ComponentChildren) | undefined;
-  onChanged: () => void;
+  onChanged: (revision: string) => void;
 }) {
   const before = JSON.stringify(of.content, null, 2);
   const [text, setText] = useState(before);
@@ -86,7 +91,7 @@ function Edited({
           ask={<p>New requests follow it within seconds. History says who changed what, and goes back.</p>}
           act={async () => {
             const did = await change(false);
-            onChanged();
+            onChanged(did.revision);
             return `In force within ${did.in_force_seconds} s.`;
           }}
         />
@@ -151,7 +156,7 @@ function Differences({ of }: { of: readonly Difference[] }) {
   );
 }
 
-function History({ at, onChanged }: { at: string; onChanged: () => void }) {
+function History({ at, onChanged }: { at: string; onChanged: (revision: string) => void }) {
   const versions = useLoad<Page & { versions: Version[] }>(path(["config", "versions"], { path: at, limit: 20 }));
   const [shown, setShown] = useState<{ revision: string; differences: Difference[] }>();
   const [error, setError] = useState<Error>();
@@ -204,9 +209,12 @@ function History({ at, onChanged }: { at: string; onChanged: () => void }) {
                       </p>
                     }
                     act={async () => {
-                      await send("POST", path(["config", "rollback"]), { to: row.revision, path: at });
+                      const did = await send<Changed>("POST", path(["config", "rollback"]), {
+                        to: row.revision,
+                        path: at,
+                      });
                       versions.reload();
-                      onChanged();
+                      onChanged(did.revision);
                       return "It is as it was.";
                     }}
                   />

@@ -245,7 +245,9 @@ test("a rule is checked, tried on a page, put in force, compared and rolled back
       document.querySelectorAll(".history tbody tr").length === 2 &&
       !document.querySelector(".waiting"),
     WAIT,
-  );
+  ).catch(async (error) => {
+    throw new Error(`${error.message}: ${await text(page)}`, { cause: error });
+  });
   await press(page, "With now");
   await saying(page, "There is no difference.");
   const rows = await page.$$(".history tbody tr");

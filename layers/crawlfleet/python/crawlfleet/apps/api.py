@@ -1,6 +1,7 @@
 """The router function's composition: the API over its context, and the console beside it."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -14,7 +15,6 @@ from crawlfleet.apps.context import Parts
 from crawlfleet.apps.health import health_of, is_health_check
 from crawlfleet.apps.router import RouterContext
 from crawlfleet.config.documents.biz import Tree
-from crawlfleet.console.events import is_authorizers, is_consoles
 from crawlfleet.kernel import names
 from crawlfleet.kernel.settings import Need, Settings
 
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from crawlfleet.console.sessions import Sessions
 
 _NEEDS: Final = (Need.REDIS, Need.NODES, Need.CONSUMER, Need.ID_ISSUER, Need.TRIALS)
+
+
+Event = Mapping[str, Any]
+_CONSOLE: Final = re.compile(r"/console(/.*)?\Z")
 
 
 class RouterPlatform:
@@ -91,3 +95,17 @@ def router(open_parts: Callable[..., Parts] = Parts, site: Path | None = None) -
         return RouterContext(open_parts(settings, "router"))
 
     return Router(context, site)
+
+
+def is_consoles(event: Event) -> bool:
+    """Tell whether a proxy event is for the console.
+
+    >>> is_consoles({"path": "/console/"}), is_consoles({"path": "/consoles"})
+    (True, False)
+    """
+    return _CONSOLE.match(str(event.get("path"))) is not None and "httpMethod" in event
+
+
+def is_authorizers(event: Event) -> bool:
+    """Tell whether an event is API Gateway's question who calls."""
+    return event.get("type") == "REQUEST" and "methodArn" in event

@@ -21,11 +21,11 @@ import msgspec
 
 from crawlfleet.config.documents.biz import Tree
 from crawlfleet.config.lookup import operates, tenant_of
-from crawlfleet.console.events import Event
 from crawlfleet.console.sessions import Session, Sessions
 from crawlfleet.console.site import SAFE, Site
 from crawlfleet.kernel.errors import CrawlfleetError, UnknownTenantError
 
+Event = Mapping[str, Any]
 #: The header that a call of the page has, and its value.
 HEADER: Final = "x-crawlfleet-console"
 _SENT: Final = "1"
