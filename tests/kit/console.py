@@ -1,8 +1,8 @@
 """Names tests use of the console's own part of a stage."""
 
 from crawlfleet.apps.api import is_authorizers, is_consoles
-from crawlfleet.console.app import HEADER, Console
-from crawlfleet.console.redis import RedisSessions, session_key
+from crawlfleet.console.app import HEADER
+from crawlfleet.console.redis import session_key
 from crawlfleet.console.sessions import LONGEST_KEY, TERM, Session, Sessions
 from crawlfleet.console.site import POLICY, Site
 
@@ -11,8 +11,6 @@ __all__ = [
     "LONGEST_KEY",
     "POLICY",
     "TERM",
-    "Console",
-    "RedisSessions",
     "Session",
     "Sessions",
     "Site",

@@ -21,7 +21,6 @@ from crawlfleet.monitoring.incidents.handling import (
     HandledIncident,
     Handling,
     Silence,
-    handled,
 )
 from crawlfleet.monitoring.incidents.kinds import (
     ADVICE,

@@ -196,6 +196,9 @@ class Book:
     def find(self, *_: object, **__: object) -> object:
         return self._answer()
 
+    def handlings(self, _: object) -> dict[str, object]:
+        return {}
+
     def of_day(self, *_: object) -> object:
         return self._answer()
 

@@ -57,7 +57,7 @@ def fleet(fleet: "Client", as_json: bool) -> int:
 @click.command()
 @console.with_api()
 def overview(fleet: "Client", as_json: bool) -> int:
-    """Show how everything is now: rates, backlog, workers, what is wrong or late, the cost.
+    """Show rates, backlog, what is late, and the day's cost.
 
     An operator's key shows the fleet, any other its tenant's bizs. It is read in one call that
     costs little, and may be repeated every few seconds.
