@@ -244,7 +244,8 @@ def test_whatever_fits_the_document_or_does_not_is_answered_as_it_says(
     ask_it()
 
 
-_WHOLE = {"count", "running", "jitter_seconds", "priority", "tolerance_seconds", "version"}
+_WHOLE = {"count", "running", "jitter_seconds", "priority", "seconds", "tolerance_seconds"}
+_WHOLE |= {"version"}
 
 
 def _with_meaning(body: Any) -> Any:
@@ -358,7 +359,7 @@ def _of_jobs(body: dict[str, Any]) -> dict[str, Any]:
 
 #: What changes one thing once is no matter of bodies.
 _ONCE = {"replayDeadLetter", "retryJob", "changeRequestState", "changeRequestStates"}
-_ONCE |= {"setJobQuotas"}
+_ONCE |= {"setJobQuotas", "acknowledgeIncident"}
 #: Of tenants operators alone may change anything, and a tenant is added once.
 _ONCE |= {"addTenant", "setTenant", "suspendTenant", "resumeTenant", "rotateTenantKey"}
 _ONCE |= {"removeTenant"}
