@@ -8,7 +8,7 @@ import puppeteer from "puppeteer-core";
 
 const scene = JSON.parse(readFileSync(process.env.CONSOLE_SCENE, "utf8"));
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const WAIT = { timeout: 60_000 };
+const WAIT = { timeout: 120_000 };
 let browser;
 
 first(async () => {
