@@ -45,6 +45,7 @@ up: $(VENV)/.runtime console-if-it-can $(if $(SCRAPY),$(VENV)/.scrapy) ## Start 
 # Of the console the platform needs nothing: where it cannot be built, all else runs.
 .PHONY: console
 console: $(SITE)/index.html ## Build the web console into the router's folder
+	@:
 
 .PHONY: console-if-it-can
 console-if-it-can: $(VENV)/.runtime

@@ -6,6 +6,7 @@ import click
 
 from crawlfleet.cli import console
 from crawlfleet.cli.console import Exit
+from crawlfleet.cli.spending.costs import usd
 from crawlfleet.cli.terminal import say
 from crawlfleet.kernel.errors import NotFoundError
 
@@ -97,7 +98,7 @@ def at_a_glance(found: "Overview") -> str:
     in: 0.0, 0.0, 0.0 a second over 1 s, 5 s, 60 s; out: 0.0, 0.0, 0.0
     0 bizs: 0 queued, 0 leased, 0 delayed; the oldest waits 0 s
     workers: 2 alive, 0 suspected, 0 dead
-    wrong: 1 critical, 0 warning; late: 0; cost today: $0.50 for 900 pages
+    wrong: 1 critical, 0 warning; late: 0; cost today: $0.5000 for 900 pages
     >>> print(at_a_glance(Overview(at=at, late_count=None, incident_counts=None)).splitlines()[-1])
     wrong: nobody can say now; late: nobody can say now; cost today: nobody can say now
     """
@@ -113,7 +114,7 @@ def at_a_glance(found: "Overview") -> str:
     if found.incident_counts is not None:
         wrong = ", ".join(f"{many} {severity}" for severity, many in found.incident_counts.items())
     if found.cost is not None:
-        cost = f"${found.cost.usd:,.2f} for {found.cost.pages:,} pages"
+        cost = f"${usd(found.cost.usd)} for {found.cost.pages:,} pages"
     late = unknown if found.late_count is None else f"{found.late_count:,}"
     return (
         f"in: {came} a second over 1 s, 5 s, 60 s; out: {went}\n"
