@@ -212,6 +212,7 @@ class Stage:
         nodes: MongoDB nodes whose secrets exist from the first deployment; later ones need none.
         atlas: A MongoDB Atlas cluster to make for one of the nodes; None makes none.
         api_logs: Whether the API writes logs, and by whose leave.
+        console: Whether calls of the console are passed on to the API, which takes an authorizer.
         tracing: Whether X-Ray follows requests.
         dashboard: Whether there is a CloudWatch dashboard.
         finding_alarms: Whether each kind of finding has an alarm, for whoever reads CloudWatch;
@@ -252,6 +253,7 @@ class Stage:
     archive: Archive = Archive()
     architecture: Architecture = Architecture.ARM64
     api_logs: ApiLogs = ApiLogs.OWN_ROLE
+    console: bool = True
     tracing: bool = True
     dashboard: bool = True
     finding_alarms: bool = True
@@ -415,6 +417,7 @@ LOCALSTACK: Final = Stage(
     archive=Archive(infrequent_after_days=None, days=30),
     architecture=Architecture.X86_64,
     api_logs=ApiLogs.NONE,
+    console=False,
     tracing=False,
     dashboard=False,
     is_watched=False,

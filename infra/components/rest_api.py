@@ -77,6 +77,8 @@ class RestApi(Construct):
             )
             self.api.deployment_stage.node.add_dependency(faults)
         for route in FLEET.routes:
+            if route.leads_to and not stage.console:
+                continue
             resource = self.api.root.resource_for_path(route.path)
             if route.leads_to:
                 self._pass_on(resource, route, functions[route.function])

@@ -1,10 +1,11 @@
 """Names tests use of feeds."""
 
 from crawlfleet.streams.feeds import identity, interval, outcomes, websub
+from crawlfleet.streams.feeds.callbacks import HubCallbacks
 from crawlfleet.streams.feeds.conditions import condition, digest, is_unchanged, kept
 from crawlfleet.streams.feeds.entries import is_fresh, items_of, reading_of
 from crawlfleet.streams.feeds.fetching import PoliteFeeds, moved_to
-from crawlfleet.streams.feeds.hubs import HubCallbacks, HubSubscriber
+from crawlfleet.streams.feeds.hubs import HubSubscriber
 from crawlfleet.streams.feeds.identity import (
     KEPT,
     KEYS_MAX,

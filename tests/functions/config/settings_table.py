@@ -131,6 +131,7 @@ STAGE: Final[dict[str, tuple[Any, Any]]] = {
     "stage.pools.proxies": (None, None),
     "stage.capacity.workers_per_tenant": (10, 9),
     "stage.streams.sources_per_reader": (20, 20),
+    "stage.streams.hub_callback": (None, "https://api.example.org/stage"),
     "stage.streams.overlap_seconds": (10.0, 10.0),
     "stage.streams.redis_entries": (10_000, 10_000),
     "stage.streams.channels.kind": ("ndjson_stream", "ndjson_stream"),

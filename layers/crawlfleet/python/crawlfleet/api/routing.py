@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from crawlfleet.streams.delivery.dead_letters import StreamDeadLetters
     from crawlfleet.streams.delivery.explaining import ItemExplainer
     from crawlfleet.streams.delivery.mongo.conversations import MongoConversations
-    from crawlfleet.streams.feeds.hubs import HubCallbacks
+    from crawlfleet.streams.feeds.callbacks import HubCallbacks
     from crawlfleet.streams.reading.seen import SeenSources
     from crawlfleet.streams.subscriptions.service import SubscriptionService
     from crawlfleet.tenancy.configuration import Configuration

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from crawlfleet.streams.delivery.dead_letters import StreamDeadLetters
     from crawlfleet.streams.delivery.explaining import ItemExplainer
     from crawlfleet.streams.delivery.mongo.conversations import MongoConversations
-    from crawlfleet.streams.feeds.hubs import HubCallbacks
+    from crawlfleet.streams.feeds.callbacks import HubCallbacks
     from crawlfleet.streams.reading.seen import SeenSources
     from crawlfleet.streams.subscriptions.service import SubscriptionService
     from crawlfleet.tenancy.configuration import Configuration
@@ -220,7 +220,7 @@ class RouterContext(PlatformServices):
     @cached_property
     def hubs(self) -> "HubCallbacks":
         """The callbacks of hubs of feeds."""
-        from crawlfleet.streams.feeds.hubs import callbacks_over
+        from crawlfleet.streams.feeds.callbacks import callbacks_over
 
         return callbacks_over(self.parts.nodes, self.now)
 

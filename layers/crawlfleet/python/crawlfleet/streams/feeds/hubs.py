@@ -1,4 +1,4 @@
-"""Ask hubs to push feeds, and hear them: a push has its feed be asked at once.
+"""Ask hubs to push feeds, and hear what they pushed: a push has its feed be asked at once.
 
 What a hub pushes is believed to be news by its signature, and is not read: the feed is asked on
 condition, as in any round. So its items come by one way, whoever says that there are some, and a
@@ -7,7 +7,7 @@ is ``streams.hub_callback`` of the stage; without it no hub is asked.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,19 +15,15 @@ from yarl import URL
 
 from crawlfleet.kernel.errors import FetchError, StoreError
 from crawlfleet.kernel.log import warn
-from crawlfleet.kernel.mongo.connection import MongoNodes
 from crawlfleet.kernel.time import Clock
 from crawlfleet.streams.feeds import websub
 from crawlfleet.streams.feeds.models import Feed
 from crawlfleet.streams.feeds.mongo import MongoFeeds, MongoHubs
-from crawlfleet.streams.feeds.websub import Meant
 from crawlfleet.streams.http.connection import StreamClient
 
 #: Hubs that are asked at once by one worker, and seconds that one may take to answer.
 AT_ONCE: Final = 2
 SECONDS: Final = 15.0
-ACCEPTED: Final = 202
-GONE: Final = 410
 
 
 @dataclass(slots=True, eq=False)
@@ -77,45 +73,3 @@ class HubSubscriber:
         except StoreError as error:
             warn("pushes of hubs cannot be read", error)
             return ()
-
-
-@dataclass(frozen=True, slots=True)
-class HubCallbacks:
-    """Answers hubs that call back."""
-
-    feeds: MongoFeeds
-    hubs: MongoHubs
-    clock: Clock
-
-    def answer(self, callback: str, query: Mapping[str, str]) -> Meant:
-        """Answer a hub that asks whether a subscription is meant."""
-        known = self.hubs.of(callback)
-        lease = None if known is None else known[1]
-        meant = websub.answer(lease, query, self.clock())
-        if meant.lease is not None and meant.lease != lease:
-            self.hubs.keep(callback, meant.lease)
-        return meant
-
-    def push(self, callback: str, signature: str, body: bytes) -> int:
-        """Take a push; return the status of the answer.
-
-        What is not signed by the secret is acknowledged and ignored, so that nobody learns more.
-        410 ends a subscription of a feed that nobody wants.
-        """
-        known = self.hubs.of(callback)
-        if known is None:
-            return GONE
-        feed, lease = known
-        if not websub.is_signed(lease, signature, body):
-            return ACCEPTED
-        if not self.feeds.wake(feed, self.clock()):
-            self.hubs.end(callback)
-            return GONE
-        if not lease.trusted:
-            self.hubs.keep(callback, websub.pushed(lease))
-        return ACCEPTED
-
-
-def callbacks_over(nodes: MongoNodes, clock: Clock) -> HubCallbacks:
-    """Open the callbacks of hubs over the home node."""
-    return HubCallbacks(MongoFeeds(nodes), MongoHubs(nodes), clock)
