@@ -84,7 +84,7 @@ class Scene:
 
         def may_read():
             is_read = len(self.site.asked) > asked and self.rounds.is_done([self.url])
-            return not (is_read and not reader._tending)
+            return not (is_read and not reader.is_busy and not reader._tending)
 
         async with asyncio.timeout(120):
             async for batch in reader.read("", may_read):

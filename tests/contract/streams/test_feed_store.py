@@ -118,6 +118,40 @@ def test_a_feed_that_is_released_is_due_as_before(feeds, urls):
     assert found.others == {}
 
 
+def test_a_push_still_counts_where_its_feed_is_released_or_put_off(feeds, urls):
+    taken(feeds, urls[:1], "a")
+    feeds.keep([Feed(url=urls[0], next_at=LATER, answers=1)], "a")
+    assert feeds.wake(urls[0], NOW)
+    [pushed] = feeds.take(urls[:1], "b", NOW, UNTIL).feeds
+    assert pushed.woken
+
+    feeds.release(urls[:1], "b")
+
+    assert feeds.waking(NOW) == (urls[0],)
+    [again] = feeds.take(urls[:1], "c", NOW, UNTIL).feeds
+    assert again.woken
+    soon = NOW + timedelta(minutes=1)
+    feeds.keep([replace(again, next_at=soon)], "c")
+    assert feeds.waking(NOW) == ()
+    [once_more] = feeds.take(urls[:1], "d", soon, UNTIL + timedelta(minutes=1)).feeds
+    assert once_more.woken
+    feeds.keep([replace(once_more, woken=False, next_at=LATER)], "d")
+    assert feeds.waking(soon) == ()
+    assert feeds.take(urls[:1], "e", soon, UNTIL).feeds == ()
+
+
+def test_a_feed_that_no_push_woke_is_not_woken_by_its_release(feeds, urls):
+    taken(feeds, urls[:1], "a")
+    feeds.keep([Feed(url=urls[0], next_at=LATER, answers=1)], "a")
+    taken(feeds, urls[:1], "b", LATER)
+
+    feeds.release(urls[:1], "b")
+
+    assert feeds.waking(LATER) == ()
+    [found] = feeds.take(urls[:1], "c", LATER, LATER + timedelta(minutes=5)).feeds
+    assert not found.woken
+
+
 def test_of_many_who_take_at_once_each_feed_has_one(feeds, tenant):
     some = [f"https://{tenant}.example/{n}" for n in range(200)]
     all_at_once = Barrier(8)

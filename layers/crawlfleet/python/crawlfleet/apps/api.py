@@ -100,8 +100,8 @@ def router(open_parts: Callable[..., Parts] = Parts, site: Path | None = None) -
 def is_consoles(event: Event) -> bool:
     """Tell whether a proxy event is for the console.
 
-    >>> is_consoles({"path": "/console/"}), is_consoles({"path": "/consoles"})
-    (True, False)
+    >>> [is_consoles({"httpMethod": "GET", "path": path}) for path in ("/console/", "/consoles")]
+    [True, False]
     """
     return _CONSOLE.match(str(event.get("path"))) is not None and "httpMethod" in event
 

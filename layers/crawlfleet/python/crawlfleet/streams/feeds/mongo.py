@@ -143,6 +143,8 @@ class MongoFeeds:
             due_at = _exact(feed.next_at)
             change: Document = {"next": due_at, "until": due_at, "by": "", "forget": due_at + KEPT}
             change["state"] = _encode(replace(feed, hub=None, woken=False))
+            if feed.woken:  # it was put off: the push still counts
+                change["wake"] = due_at
             update: Document = {"$set": change}
             if (silent := silent_at(feed.gaps)) is not None:
                 change["silent_at"] = silent
@@ -171,11 +173,13 @@ class MongoFeeds:
             return tuple(one["_id"] for one in found.sort([("wake", DESCENDING)]))
 
     def release(self, urls: Several[str], token: str) -> None:
-        """Let others take feeds that were taken and not asked for."""
+        """Let others take feeds that were taken and not asked for; a push of one still counts."""
         if urls:
             match = {"_id": {"$in": sorted(urls)}, "by": token}
+            wake = {"$cond": ["$is_woken", {"$ifNull": ["$wake", "$woken"]}, "$wake"]}
+            free = {"by": "", "until": "$next", "wake": wake, "is_woken": False}
             with border():
-                self._feeds().update_many(match, [{"$set": {"by": "", "until": "$next"}}])
+                self._feeds().update_many(match, [{"$set": free}])
 
     def known(self, urls: Several[str]) -> dict[str, Feed]:
         """Return the state of feeds that were read, by their URLs."""

@@ -104,6 +104,7 @@ def failed(
     if no_slot or isinstance(error, _NOT_ASKED):
         again = retry_after or getattr(error, "again_seconds", 0.0)
         return Outcome(replace(feed, next_at=now + (timedelta(seconds=again) or PUT_OFF)))
+    feed = replace(feed, woken=False)
     trouble = f"{type(error).__name__.removesuffix('Error')}: {error}"[:_TROUBLE_MAX]
     if feed.place:
         # Where it was moved to is no feed any more: perhaps its own URL is one again.
