@@ -139,7 +139,9 @@ def documents(mongo_connection, tenant):
     """Documents of two tenants wherever MongoDB has some of a tenant."""
     for one in (tenant, f"{tenant}-2", f"x{tenant}"):
         for collection in mongo_inventory.BY_ID:
-            mongo_connection.control(collection).insert_one({"_id": f"{one}/docs/june"})
+            # Another test may have made the index by which no two of them are the same.
+            unlike = {"tenant": one, "biz": "docs", "name": uuid.uuid4().hex, "version": 1}
+            mongo_connection.control(collection).insert_one({"_id": f"{one}/docs/june"} | unlike)
         for collection, field in mongo_inventory.BY_FIELD.items():
             first, _, second = field.partition(".")
             document = {first: {second: one} if second else one}
