@@ -81,7 +81,6 @@ _SHARES: Final = 8
 PARTS: Final = (
     Part(name="chaos", minutes=3, about="20,000 requests under 60 harms"),
     Part(name="kinds", minutes=5, about="each kind of harm by itself", processes=2),
-    Part(name="console", minutes=4, about="the web console in a real browser"),
     Part(name="benchmarks", minutes=8, about="every benchmark and a volume, on little"),
     Part(name="api", minutes=5, about="100 examples an operation of the API", processes=2),
     Part(

@@ -1,6 +1,6 @@
 // The console: who is signed in, where one is, and the page of that address.
 import { render } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { type Session, forgetAnswers, signOut, useLoad, whenSignedOut, whoAmI } from "./api.ts";
@@ -29,7 +29,8 @@ const OF_BIZ: [string, string][] = [
 
 function useRoute(): Route {
   const [route, setRoute] = useState(() => parse(location.hash));
-  useEffect(() => {
+  // Before anything else can happen: an address that changed before somebody listened would be lost.
+  useLayoutEffect(() => {
     const follow = () => {
       setRoute(parse(location.hash));
       scrollTo(0, 0);

@@ -135,7 +135,6 @@ def told(site: str, tmp_path_factory) -> Iterator[str]:
         yield done.stdout + done.stderr
 
 
-@pytest.mark.long(part="console")
 @pytest.mark.parametrize("name", NAMES)
 def test_in_the_browser(told: str, name: str):
     passed = re.findall(r"^ *ok \d+ - (.+)$", told, re.MULTILINE)

@@ -316,6 +316,23 @@ test("a slow platform is waited for, and its answer to the page before is not sh
   assert.equal(await page.$("article.record"), null);
 });
 
+test("an address that changes while the page comes up is followed", async () => {
+  const page = await open();
+  await page.evaluate((hash) => {
+    new MutationObserver((_, watcher) => {
+      if (!document.querySelector("nav.side")) return;
+      watcher.disconnect();
+      location.hash = hash;
+    }).observe(document.body, { childList: true, subtree: true });
+  }, `#/b/${biz}/jobs`);
+  await signIn(page);
+  await page.waitForFunction(
+    (wanted) => document.querySelector("h1")?.textContent === wanted,
+    WAIT,
+    `Jobs of ${biz}`,
+  );
+});
+
 test("a session that has ended asks for the key again, and goes on where it was", async () => {
   const page = await signedIn(`#/b/${biz}/jobs/${scene.job}`);
   await page.waitForSelector(".ledger");
