@@ -285,6 +285,13 @@ def test_a_wrong_byte_of_a_page_that_is_said_to_be_utf_8_costs_that_byte_alone()
     assert decode(body, "text/html; charset=utf-8").count("\ufffd") == 1
 
 
+@pytest.mark.parametrize("wrong", [b"\xff", b"\x92"])
+def test_few_letters_beyond_ascii_are_enough_for_a_page_that_is_said_to_be_utf_8(wrong):
+    body = b"plain English text " * 60 + "café ".encode() + wrong + b" and more"
+
+    assert "café" in decode(body, "text/html; charset=utf-8")
+
+
 @given(st.binary(), st.text(max_size=40))
 def test_any_bytes_become_text(body, content_type):
     decode(body, content_type).encode()

@@ -160,8 +160,10 @@ def decode(body: bytes, content_type: str, *, declares: bool = True) -> str:
     except UnicodeDecodeError:
         text = body.decode("utf-8", "replace")
         beyond_ascii = len(text) - len(body.translate(None, _BEYOND_ASCII))
-        if text.count("\ufffd") * 11 <= beyond_ascii:
-            return text  # damaged UTF-8: chance makes ten right bytes to none wrong
+        # Damaged UTF-8: chance makes ten right bytes to none wrong. Of what is said to be UTF-8 as
+        # many right characters as wrong ones are enough.
+        if text.count("\ufffd") * (11 if codec is None else 2) <= beyond_ascii:
+            return text
         return _decoded(body, _detected(body))
 
 
