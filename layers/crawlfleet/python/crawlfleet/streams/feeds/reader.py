@@ -13,7 +13,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 from uuid import uuid4
 
 from crawlfleet.config.documents.rule import Spider
@@ -28,6 +28,7 @@ from crawlfleet.requests.visits import Validators
 from crawlfleet.streams.feeds import outcomes
 from crawlfleet.streams.feeds.conditions import is_unchanged
 from crawlfleet.streams.feeds.entries import reading_of
+from crawlfleet.streams.feeds.hubs import HubSubscriber
 from crawlfleet.streams.feeds.interval import USUAL, Bounds
 from crawlfleet.streams.feeds.models import About, Download, Entry, Feed
 from crawlfleet.streams.feeds.mongo import MOST, MongoFeeds
@@ -53,19 +54,6 @@ _log: Final = logging.getLogger(__name__)
 DownloadFeed = Callable[[Feed], Awaitable[tuple[Download, Validators | None]]]
 #: Reads the body of a download, for a tenant.
 ParseFeed = Callable[[Download, str], Awaitable[tuple[About, tuple[Entry, ...]]]]
-
-
-class Hubs(Protocol):
-    """The hubs of feeds; ``hubs.HubSubscriber`` is."""
-
-    async def tend(self, feed: Feed) -> None:
-        """Ask the hub of a feed where that is due."""
-
-    async def distrust(self, feeds: Collection[str]) -> None:
-        """Trust the hubs of feeds no longer, until they push."""
-
-    async def waking(self) -> Collection[str]:
-        """List feeds that hubs have pushed."""
 
 
 def parsed_by(reader: PageReader) -> ParseFeed:
@@ -104,7 +92,7 @@ class FeedReader:
     bounds: Bounds = USUAL
     concurrency: int = CONCURRENCY
     look_seconds: float = LOOK_SECONDS
-    hubs: Hubs | None = None
+    hubs: HubSubscriber | None = None
     tenants: Callable[[], Mapping[str, Sequence[str]]] = dict
     share: Callable[[str], float] = lambda _: 1.0
     #: Feeds that were asked for, by their outcome: ``read``, ``unchanged``, ``failed``.
@@ -239,7 +227,7 @@ class FeedReader:
         if self.hubs is not None:
             await self._tend(self.hubs, feeds)
 
-    async def _tend(self, hubs: Hubs, feeds: list[Feed]) -> None:
+    async def _tend(self, hubs: HubSubscriber, feeds: list[Feed]) -> None:
         """Have hubs be asked meanwhile; those that missed an item are trusted no longer."""
         if missed := [one.url for one in feeds if one.hub is not None and not one.hub.trusted]:
             await hubs.distrust(missed)
